@@ -75,7 +75,7 @@ def command(
     if is_list:
         _print_catalogue(options, settings)
         return 0
-    from harness.conformance.examined import examination_of
+    from harness.conformance.examination import examination_of
     from harness.conformance.finding import fatal
 
     files, began = ReportFiles(reports, junit), datetime.now().astimezone()

@@ -119,7 +119,7 @@ def read_known(path: Path | None) -> "KnownFailures":
 
 def judged(finding: "Finding", known: "KnownFailures") -> "Finding":
     """Return the finding with the reason why it is known; the node of a known failure does not stay."""
-    from harness.conformance.kept_node import without_node
+    from harness.conformance.attempt import without_node
 
     marked = known.marked(finding)
     return without_node(marked) if marked.known else marked

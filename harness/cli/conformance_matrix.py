@@ -60,7 +60,7 @@ def matrix(
     If a suite lacks a plugin, its column omits it. The exit code does not depend on the findings. After Ctrl-C the page
     has everything that was found.
     """
-    from harness.conformance.examined import examination_of
+    from harness.conformance.examination import examination_of
     from harness.conformance.report.matrix import matrix_of
     from harness.conformance.report.submission import write_folder
 

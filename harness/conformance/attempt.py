@@ -1,28 +1,32 @@
-"""One run of one check, on a node of its own."""
+"""One run of one check, on a node of its own, which stays after a failure if the options say so."""
 
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from harness.conformance.catalogue import Check
 from harness.conformance.check_options import CheckOptions, HangingError, StoppedError
-from harness.conformance.course import demand_room
-from harness.conformance.finding import Finding, NotApplicableError, Outcome, ViolationError
+from harness.conformance.finding import Finding, KeptNode, NotApplicableError, Outcome, ViolationError
 from harness.conformance.found_delegates import for_each_delegate
-from harness.conformance.kept_node import kept_node, kept_on_failure
 from harness.conformance.node_setup import PreparationError
-from harness.conformance.privileges import lacking_root
 from harness.conformance.sentences import Level
+from harness.conformance.sequences import demand_room
 from harness.conformance.subject import Subject
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
+from harness.runtime.site import remove_kept
 from harness.shell_command import one_line_command
+from netlink.user_namespace import in_user_namespace
 from skel.versions import at_least
 
 ORDINARY_ADD: Final = "add-prints-result"
 _BINDING: Final = (Level.MUST, Level.SHOULD)
+_REFUSALS: Final = ("operation not permitted", "permission denied")
+"""EPERM and EACCES in the words of C libraries, and of Go in lower case (errno(3))."""
+_QUOTED: Final = 300
 
 
 class Attempt(NamedTuple):
@@ -55,7 +59,7 @@ def attempt(check: Check, subject: Subject, *, state_dir: Path, options: CheckOp
         finding = finding._replace(outcome=Outcome.NOT_APPLICABLE, detail=str(reason))
     except ViolationError as violation:
         shown = [*executions, *([violation.execution] if violation.execution else [])]
-        if words := lacking_root(shown):
+        if words := _lacking_root(shown):
             # A run that cannot examine the plugin at all must not look like a success.
             outcome = Outcome.ERROR if check.id == ORDINARY_ADD else Outcome.NOT_EXAMINED
             finding = finding._replace(outcome=outcome, detail=f"needs real root: in a user namespace it says {words}")
@@ -114,3 +118,47 @@ def _sent(executions: Sequence[Execution]) -> str:
         return ""
     last = executions[-1]
     return one_line_command(last.path, last.environ, last.stdin)
+
+
+def _lacking_root(executions: Sequence[Execution]) -> str:
+    """Return the words of a failed execution that the kernel has refused something in a user namespace; empty for none.
+
+    Such a plugin may be sound: it may set a kernel parameter of the whole machine, or give a file to another user.
+    """
+    if not in_user_namespace():
+        return ""
+    failed = (each for each in executions if each.exit_code != 0)
+    said = ((each.stdout + b" " + each.stderr).decode(errors="replace") for each in failed)
+    return next(
+        (" ".join(text.split())[:_QUOTED] for text in said if any(map(text.lower().__contains__, _REFUSALS))), ""
+    )
+
+
+@contextmanager
+def kept_on_failure(trial: Trial) -> Iterator[None]:
+    """Have the trial's node stay if the block raises a violation or an unforeseen error, and its options say so."""
+    try:
+        yield
+    except (NotApplicableError, StoppedError, HangingError):
+        raise
+    except Exception:
+        if trial.options.keeps:
+            trial.site.keep()
+        raise
+
+
+def kept_node(trial: Trial) -> KeptNode | None:
+    """Return the trial's node, if it stays after the check."""
+    site = trial.site
+    if not site.is_kept:
+        return None
+    enter = (*trial.node.shell_words(), "/bin/sh")
+    return KeptNode(site.name, site.state_dir, trial.node_netns, tuple(site.namespaces), enter)
+
+
+def without_node(finding: Finding) -> Finding:
+    """Remove the node that stayed because of a finding, if there is one, and return the finding. Raises OSError."""
+    if finding.kept is None:
+        return finding
+    remove_kept(finding.kept.name, finding.kept.state_dir)
+    return finding._replace(kept=None)

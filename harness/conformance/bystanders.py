@@ -3,8 +3,8 @@
 import re
 from typing import Final, NamedTuple
 
-from harness.conformance.circumstances import command
 from harness.conformance.finding import NotApplicableError
+from harness.conformance.outside_changes import command
 from harness.conformance.trial import Trial
 from harness.snapshot import Difference, Snapshot
 

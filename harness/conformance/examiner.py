@@ -6,19 +6,18 @@ from pathlib import Path
 from threading import RLock, get_ident
 from typing import Final
 
-from harness.conformance.attempt import ORDINARY_ADD, Attempt, attempt, not_examined
+from harness.conformance.attempt import ORDINARY_ADD, Attempt, attempt, not_examined, without_node
 from harness.conformance.catalogue import Check, checks
 from harness.conformance.check_options import CheckOptions, StoppedError
 from harness.conformance.finding import Finding, Outcome, UnexecutableError
-from harness.conformance.kept_node import without_node
 from harness.conformance.prerequisites import (
     PREREQUISITES,
     RESULT_VERSION,
     Prerequisite,
     prerequisites_of,
+    version_differs,
 )
 from harness.conformance.subject import Subject
-from harness.conformance.symptoms import version_differs
 
 _FAILED: Final = (Outcome.FAIL, Outcome.WARN)
 _JUDGED: Final = (Outcome.PASS, *_FAILED)

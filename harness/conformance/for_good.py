@@ -6,9 +6,9 @@ from typing import Final
 
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.prerequisites import NUMBERS
 from harness.conformance.requests import TrialContainer
 from harness.conformance.subject import Subject
-from harness.conformance.symptoms import NUMBERS
 from harness.conformance.trial import Trial
 from harness.snapshot import Difference
 

@@ -1,16 +1,75 @@
 """Prerequisites of most checks, each reported by a check of its own: the causes of findings that only follow from them.
 
-A plugin whose ADD fails would otherwise be blamed by every check that needs an ADD.
+A plugin whose ADD fails would otherwise be blamed by every check that needs an ADD. Two violations are the same fault
+if their failed calls end alike, whatever their containers, addresses and times are.
 """
 
+import json
+import re
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from harness.conformance import expect
 from harness.conformance.attempt import ORDINARY_ADD, Attempt
-from harness.conformance.finding import Outcome
-from harness.conformance.symptoms import Symptom, leftovers_in, symptoms
+from harness.conformance.finding import Outcome, ViolationError
 from harness.libcni.execute import Execution
+from skel.errors import CniError
+from skel.result import Result
+
+NUMBERS: Final = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*")
+"""The varying parts of one failure's message: container IDs, names of namespaces and interfaces, times."""
+_DIFFERENCE: Final = re.compile(r"[-+~] \w+: ")
+"""The beginning of a difference of a node, in words."""
 
 RESULT_VERSION: Final = "add-repeats-cni-version"
+
+
+class FailedCall(NamedTuple):
+    """A failed execution: its verb and its ending, in words without numbers."""
+
+    verb: str
+    ending: str
+
+
+def failed_calls(executions: Iterable[Execution]) -> set[FailedCall]:
+    """Return the failed calls among these executions; those that succeed with a valid result have none."""
+    return {FailedCall(execution.verb, ending) for execution in executions for ending in _endings(execution)}
+
+
+def leftovers_in(got: str) -> frozenset[str]:
+    """Return the differences of a node that a violation names, without numbers; none if it names anything else."""
+    found = re.split(r"; (?=[-+~] \w+: )", got)
+    if not all(_DIFFERENCE.match(each) for each in found):
+        return frozenset()
+    return frozenset(NUMBERS.sub("#", each) for each in found)
+
+
+def version_differs(execution: Execution) -> bool:
+    """Tell whether it is an ADD whose result has another cniVersion than its request."""
+    if execution.verb != "ADD" or execution.exit_code != 0:
+        return False
+    try:
+        said, asked = expect.document(execution), json.loads(execution.stdin)
+    except (ViolationError, ValueError):
+        return False
+    return isinstance(asked, dict) and said.get("cniVersion") != asked.get("cniVersion")
+
+
+def _endings(execution: Execution) -> Iterator[str]:
+    if execution.timed_out:
+        yield "hangs"
+    elif execution.flooded:
+        yield "floods"
+    elif execution.exit_code < 0:
+        yield f"killed by signal {-execution.exit_code}"
+    elif execution.exit_code != 0:
+        said = (execution.stdout or execution.stderr).decode(errors="replace")
+        yield f"fails: {NUMBERS.sub('#', said)}"
+    elif execution.verb == "ADD":
+        try:
+            Result.decode_any(expect.document(execution), "result")
+        except (ViolationError, CniError) as error:
+            yield f"result: {NUMBERS.sub('#', str(error))}"
 
 
 class Prerequisite(NamedTuple):
@@ -34,7 +93,7 @@ class Prerequisite(NamedTuple):
         if violation is None:
             passed = effect.finding.outcome is Outcome.PASS
             executions = self._executions(effect)
-            return passed and self.is_answer and bool(executions) and all(symptoms([each]) for each in executions)
+            return passed and self.is_answer and bool(executions) and all(failed_calls([each]) for each in executions)
         named = violation.follows == self.check
         return named or self._is_needed(effect) or bool(self._seen(effect)) or bool(self._left(effect))
 
@@ -44,9 +103,9 @@ class Prerequisite(NamedTuple):
             return False
         if effect.violation is not None and effect.violation.follows == self.check:
             return True
-        known = symptoms(self._executions(cause)[:1] if self.of_first else cause.finding.transcript)
+        known = failed_calls(self._executions(cause)[:1] if self.of_first else cause.finding.transcript)
         if effect.violation is None:
-            return all(symptoms([each]) & known for each in self._executions(effect))
+            return all(failed_calls([each]) & known for each in self._executions(effect))
         if self.of_first:
             return bool(self._seen(effect) & known)
         left = self._left(effect)
@@ -61,8 +120,8 @@ class Prerequisite(NamedTuple):
     def _executions(self, effect: Attempt) -> list[Execution]:
         return [each for each in effect.finding.transcript if each.verb == self.verb]
 
-    def _seen(self, effect: Attempt) -> set[Symptom]:
-        """Return the symptoms of a violation that this prerequisite may explain."""
+    def _seen(self, effect: Attempt) -> set[FailedCall]:
+        """Return the failed calls of a violation that this prerequisite may explain."""
         executions = list(effect.finding.transcript)
         if self.after_del:
             deleted = [number for number, each in enumerate(executions) if each.verb == "DEL"]
@@ -72,7 +131,7 @@ class Prerequisite(NamedTuple):
             executions.append(shown)  # it may be of another node, as in the check that kills the plugin
         if self.verb != "ADD" and shown is not None:
             executions = [shown]  # an ADD that fails spoils everything; of other verbs, only the one that is blamed
-        return {each for each in symptoms(executions) if each.verb == self.verb}
+        return {each for each in failed_calls(executions) if each.verb == self.verb}
 
     def _left(self, effect: Attempt) -> frozenset[str]:
         """Return the differences of the node that a violation names, if this verb was the last one."""

@@ -9,8 +9,8 @@ import time
 from ipaddress import ip_address
 from typing import Final
 
-from harness.conformance.circumstances import command
 from harness.conformance.finding import NotApplicableError
+from harness.conformance.outside_changes import command
 from harness.conformance.trial import Trial
 from harness.overload import overload
 from netlink.namespace import entered, open_namespace

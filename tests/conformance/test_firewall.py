@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance import firewall
+from harness.conformance.added_objects import added_firewall_entries, firewall_entries, remove_firewall_entries
 from harness.conformance.check_options import CheckOptions
-from harness.conformance.circumstances import command
+from harness.conformance.outside_changes import command
 from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
 from harness.runtime.site import Site
@@ -46,11 +46,11 @@ def nft(trial: Trial, *words: str, stdin: str = "") -> str:
 
 def test_only_what_came_is_removed(trial: Trial) -> None:
     nft(trial, "-f", "-", stdin=OLD)
-    listed, before = nft(trial, "list", "ruleset"), firewall.ruleset(trial)
+    listed, before = nft(trial, "list", "ruleset"), firewall_entries(trial)
     nft(trial, "-f", "-", stdin=NEW)
 
-    come = firewall.added(before, firewall.ruleset(trial))
-    firewall.remove(trial, come)
+    come = added_firewall_entries(before, firewall_entries(trial))
+    remove_firewall_entries(trial, come)
 
     assert sorted(kind for each in come for kind in each) == ["element", "element", "rule", "table"]
     assert nft(trial, "list", "ruleset") == listed
@@ -58,6 +58,6 @@ def test_only_what_came_is_removed(trial: Trial) -> None:
 
 def test_nothing_came(trial: Trial) -> None:
     nft(trial, "-f", "-", stdin=OLD)
-    ruleset = firewall.ruleset(trial)
+    ruleset = firewall_entries(trial)
 
-    assert firewall.added(ruleset, firewall.ruleset(trial)) == []
+    assert added_firewall_entries(ruleset, firewall_entries(trial)) == []

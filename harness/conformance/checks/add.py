@@ -5,13 +5,12 @@ from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import check
-from harness.conformance.circumstances import has_interface, lose_namespace, make_interface, untouched
-from harness.conformance.course import demand_ordinary_add
-from harness.conformance.few_addresses import lopsided
+from harness.conformance.failing_adds import fail_at_route, with_unequal_ranges
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.kernel import links, on_link, routes
-from harness.conformance.late_failure import failing_late
 from harness.conformance.node_state import changes
+from harness.conformance.outside_changes import has_interface, lose_namespace, make_interface, untouched
+from harness.conformance.sequences import demand_ordinary_add
 from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
 
@@ -160,14 +159,14 @@ def bad_prev_result_leaves_nothing(trial: Trial) -> None:
 def late_failure_leaves_nothing(trial: Trial) -> None:
     """ADD that fails at a route, after all its other work, leaves the node and the container as they were."""
     before = untouched(trial)
-    failing_late(trial)
+    fail_at_route(trial)
     trial.demand_same(before, trial.snapshot(), "after ADD failed at a route that the kernel refuses")
 
 
 @check("add-half-exhausted-leaves-nothing", "habit-failed-add-undone", profiles={Profile.IPAM}, since="0.3.0")
 def half_exhausted_leaves_nothing(trial: Trial) -> None:
     """ADD that gets an address of one range but none of the other gives the first one back."""
-    config = {"ipam": lopsided(trial.subject.plugin.raw.get("ipam"))}
+    config = {"ipam": with_unequal_ranges(trial.subject.plugin.raw.get("ipam"))}
     other = trial.new_container()
     if trial.add(other, config=config).exit_code != 0:
         raise NotApplicableError("a configuration with two ranges is not accepted")

@@ -5,12 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from harness.conformance import expect
+from harness.conformance.added_objects import previous_result
 from harness.conformance.catalogue import check
-from harness.conformance.course import addresses, baseline, demand_back, shared_addresses
 from harness.conformance.finding import NotApplicableError, PredecessorError, ViolationError
 from harness.conformance.kernel import links
-from harness.conformance.made import previous
 from harness.conformance.requests import TrialContainer
+from harness.conformance.sequences import addresses, baseline, demand_back, shared_addresses
 from harness.conformance.subject import LOOPBACK, Profile
 from harness.conformance.trial import LOOPBACK_INDEX, Trial
 from harness.libcni.execute import Execution
@@ -181,7 +181,7 @@ def _demand_interfaces(trial: Trial, executions: Mapping[TrialContainer, Executi
     if trial.subject.profile is Profile.IPAM:
         return
     for container, execution in executions.items():
-        result, given = expect.result(execution, trial.version), previous(trial, container)
+        result, given = expect.result(execution, trial.version), previous_result(trial, container)
         wanted = {each.name for each in result.interfaces if each.sandbox and each not in given.interfaces}
         if trial.subject.profile is Profile.INTERFACE:
             wanted.add(container.ifname)

@@ -4,9 +4,9 @@ from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import check
-from harness.conformance.course import baseline, demand_back, refuses, round_trip
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.requests import ABSENT
+from harness.conformance.sequences import baseline, demand_back, refuses, round_trip
 from harness.conformance.trial import Trial
 from harness.overload import overload
 from harness.runtime.kubernetes import pod_cni_args

@@ -5,10 +5,10 @@ from typing import Final, Unpack
 
 from harness.conformance import expect
 from harness.conformance.catalogue import check
-from harness.conformance.course import addresses, declared, pod_mac, refuses, round_trip, spare_addresses
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.kernel import Address
 from harness.conformance.requests import Changes
+from harness.conformance.sequences import addresses, declared, pod_mac, refuses, round_trip, spare_addresses
 from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
 from skel.versions import at_least

@@ -7,7 +7,9 @@ from typing import Any, Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import check
-from harness.conformance.course import (
+from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.requests import ABSENT
+from harness.conformance.sequences import (
     BARE_PATH,
     addresses,
     baseline,
@@ -18,8 +20,6 @@ from harness.conformance.course import (
     round_trip,
     spare_addresses,
 )
-from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.requests import ABSENT
 from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
 from harness.libcni.execute import inherited

@@ -6,8 +6,6 @@ from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import check
-from harness.conformance.circumstances import demand_no_device, lose_namespace, untouched
-from harness.conformance.course import demand_no_more, let_go
 from harness.conformance.delegates import (
     FAILURE,
     FAILURE_CODE,
@@ -19,6 +17,8 @@ from harness.conformance.delegates import (
     recording,
 )
 from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.outside_changes import demand_no_device, lose_namespace, untouched
+from harness.conformance.sequences import demand_no_more, let_go
 from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution

@@ -4,8 +4,11 @@ import json
 from typing import Final, Unpack
 
 from harness.conformance import expect
+from harness.conformance.added_objects import added_processes, settled_processes
 from harness.conformance.catalogue import check
-from harness.conformance.circumstances import (
+from harness.conformance.failing_adds import exhaust_addresses, fail_at_route
+from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.outside_changes import (
     demand_no_device,
     demand_of_others,
     lose_files,
@@ -14,13 +17,8 @@ from harness.conformance.circumstances import (
     untouched,
     untouched_by_any,
 )
-from harness.conformance.course import demand_no_more
-from harness.conformance.few_addresses import exhaust
-from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.late_failure import failing_late
-from harness.conformance.more_processes import more_processes, settled_processes
-from harness.conformance.ordinary import beyond_ordinary
 from harness.conformance.requests import ABSENT, Changes
+from harness.conformance.sequences import demand_no_more, unusual_leftovers
 from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
 from skel.versions import VERB_SINCE
@@ -53,7 +51,7 @@ def leaves_no_process(trial: Trial) -> None:
     before = settled_processes(trial)
     trial.attach()
     trial.detach()
-    if left := more_processes(trial, before):
+    if left := added_processes(trial, before):
         raise ViolationError("no process of its own after ADD and DEL", "; ".join(each.in_words() for each in left))
 
 
@@ -181,7 +179,7 @@ def host_interfaces_gone(trial: Trial) -> None:
     expect.succeeded(trial.delete(), "DEL after the result's interfaces were removed from the node")
     after = trial.snapshot()
     new = [each for each in trial.leftovers(before, after) if (each.place, each.thing) == ("pod", "link")]
-    left = [each.name for each in beyond_ordinary(trial, new) if each.kind == "appeared"]
+    left = [each.name for each in unusual_leftovers(trial, new) if each.kind == "appeared"]
     if left:
         raise ViolationError("no interface in the container after DEL", ", ".join(left))
 
@@ -204,7 +202,7 @@ def files_gone(trial: Trial) -> None:
         for each in trial.leftovers(before, trial.snapshot())
         if each.place != "files" and (each.place, each.kind) != ("pod", "changed")
     ]
-    if words := [each.in_words() for each in beyond_ordinary(trial, left)]:
+    if words := [each.in_words() for each in unusual_leftovers(trial, left)]:
         raise ViolationError("a node as it was before ADD, but for files and changed values", "; ".join(words))
 
 
@@ -236,7 +234,7 @@ def leaves_other_interface(trial: Trial) -> None:
 def after_failed_add(trial: Trial) -> None:
     """DEL after an ADD that failed late succeeds and leaves nothing."""
     before = untouched(trial)
-    delegate = failing_late(trial)
+    delegate = fail_at_route(trial)
     expect.succeeded(trial.delete(environ=delegate.environ), "DEL after a failed ADD")
     demand_no_more(trial, before, "after a failed ADD and its DEL")
 
@@ -244,7 +242,7 @@ def after_failed_add(trial: Trial) -> None:
 @check("del-releases-address", "del-undoes", "del-ipam-without-netns", profiles={Profile.INTERFACE, Profile.IPAM})
 def releases_address(trial: Trial) -> None:
     """DEL without the namespace releases the address: if none was left, the next ADD gets it."""
-    config, [first, *_], _ = exhaust(trial)
+    config, [first, *_], _ = exhaust_addresses(trial)
     # The kernel removes a namespace's interfaces later, and a macvlan defends its IPv6 address until then.
     lose_interface(trial, first.netns, first.ifname)
     lose_namespace(first)

@@ -7,9 +7,9 @@ from threading import Timer
 
 from harness.conformance import expect
 from harness.conformance.catalogue import check
-from harness.conformance.course import baseline, demand_back, round_trip
 from harness.conformance.finding import NotApplicableError
 from harness.conformance.requests import Changes
+from harness.conformance.sequences import baseline, demand_back, round_trip
 from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
 

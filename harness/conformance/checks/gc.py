@@ -5,12 +5,12 @@ from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import check
-from harness.conformance.circumstances import demand_no_device, demand_of_others, lose_namespace
-from harness.conformance.course import demand_soon_same
 from harness.conformance.delegates import FAILURE, recording
 from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.outside_changes import demand_no_device, demand_of_others, lose_namespace
 from harness.conformance.requests import ABSENT, TrialContainer
 from harness.conformance.sentences import Level
+from harness.conformance.sequences import demand_soon_same
 from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
 from harness.overload import overload

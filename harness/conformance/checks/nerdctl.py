@@ -8,10 +8,10 @@ from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import check
-from harness.conformance.circumstances import demand_no_device
-from harness.conformance.course import baseline, demand_back, demand_no_more
 from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.outside_changes import demand_no_device
 from harness.conformance.requests import ABSENT, TrialContainer
+from harness.conformance.sequences import baseline, demand_back, demand_no_more
 from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
 from netlink.namespace import entered, open_namespace, remove_namespace

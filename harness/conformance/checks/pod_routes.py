@@ -8,8 +8,8 @@ from typing import Final
 from harness.conformance import kernel
 from harness.conformance.catalogue import check
 from harness.conformance.finding import NotApplicableError
-from harness.conformance.flaws import Flaw, demand_no_new
 from harness.conformance.kernel import Network, links, routes
+from harness.conformance.sequences import Mismatch, demand_true_result
 from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
 from skel.result import Result, Route
@@ -24,7 +24,7 @@ _MAIN: Final = 254
 @check("add-routes", "add-result-routes", profiles=_IN_POD, since=_RICH_SINCE)
 def add_routes(trial: Trial) -> None:
     """The routes of the result are in the container."""
-    demand_no_new(trial, _missing_routes)
+    demand_true_result(trial, _missing_routes)
     if trial.container.ifname not in links(trial.container.netns):
         raise NotApplicableError("the interface is not in the container")
 
@@ -32,25 +32,25 @@ def add_routes(trial: Trial) -> None:
 @check("add-tells-routes", "add-result-routes", profiles=_IN_POD, since=_RICH_SINCE)
 def add_tells_routes(trial: Trial) -> None:
     """The result has every route that ADD has made in the container, except those to its own subnet and gateways."""
-    demand_no_new(trial, _untold_routes)
+    demand_true_result(trial, _untold_routes)
 
 
 @check("add-gateway-on-link", "add-result-gateway", profiles=_IN_POD, since=_RICH_SINCE)
 def add_gateway_on_link(trial: Trial) -> None:
     """The gateway of an address is in its subnet, or on another link of the container."""
-    if not any(ip.gateway for ip in demand_no_new(trial, _far_gateways).ips):
+    if not any(ip.gateway for ip in demand_true_result(trial, _far_gateways).ips):
         raise NotApplicableError("the result has no gateway")
 
 
 @check("add-gateway-of-routes", "add-result-gateway", "add-result-routes", profiles=_IN_POD, since=_RICH_SINCE)
 def add_gateway_of_routes(trial: Trial) -> None:
     """The default route, and those of the result without gw, lead to a gateway that the result tells."""
-    demand_no_new(trial, _other_next_hops)
+    demand_true_result(trial, _other_next_hops)
     if not any(route.gw for route in routes(trial.container.netns)):
         raise NotApplicableError("the container has no route by way of a gateway")
 
 
-def _missing_routes(trial: Trial, result: Result) -> Iterator[Flaw]:
+def _missing_routes(trial: Trial, result: Result) -> Iterator[Mismatch]:
     if trial.container.ifname not in links(trial.container.netns):
         return
     there = routes(trial.container.netns)
@@ -58,10 +58,10 @@ def _missing_routes(trial: Trial, result: Result) -> Iterator[Flaw]:
         if not any(_is_as_said(each, route) for each in there):
             near = [_in_words(each) for each in there if each.gw or each.dst == route.dst]
             expected = f"a route to {_in_words(route)} in the container, as the result says"
-            yield Flaw(expected, ", ".join(near) or "no route with a gateway")
+            yield Mismatch(expected, ", ".join(near) or "no route with a gateway")
 
 
-def _untold_routes(trial: Trial, result: Result) -> Iterator[Flaw]:
+def _untold_routes(trial: Trial, result: Result) -> Iterator[Mismatch]:
     there = routes(trial.container.netns)
     told = {(route.dst, str(route.gw or "")) for route in result.routes}
     subnets = [each.network for link in links(trial.container.netns).values() for each in link.addresses]
@@ -73,10 +73,10 @@ def _untold_routes(trial: Trial, result: Result) -> Iterator[Flaw]:
             continue
         if not told & {(route.dst, route.gw), (route.dst, "")}:
             said = ", ".join(_in_words(each) for each in result.routes) or "none"
-            yield Flaw(f"a route to {_place(route)} among the routes, since the container has it", said)
+            yield Mismatch(f"a route to {_place(route)} among the routes, since the container has it", said)
 
 
-def _far_gateways(trial: Trial, result: Result) -> Iterator[Flaw]:
+def _far_gateways(trial: Trial, result: Result) -> Iterator[Mismatch]:
     there = routes(trial.container.netns)
     own = {each.ip for link in links(trial.container.netns).values() for each in link.addresses}
     for ip in result.ips:
@@ -86,10 +86,10 @@ def _far_gateways(trial: Trial, result: Result) -> Iterator[Flaw]:
         near = [route for route in there if not route.gw and gateway in route.dst]
         if not near and all(route.gw != str(gateway) for route in there):
             expected = f"a gateway of {ip.address} in its subnet, or on another link of the container"
-            yield Flaw(expected, str(gateway))
+            yield Mismatch(expected, str(gateway))
 
 
-def _other_next_hops(trial: Trial, result: Result) -> Iterator[Flaw]:
+def _other_next_hops(trial: Trial, result: Result) -> Iterator[Mismatch]:
     gateways = {str(ip.gateway) for ip in result.ips if ip.gateway}
     told = {(route.dst, str(route.gw or "")) for route in result.routes}
     configured = json.dumps(trial.subject.plugin.raw)
@@ -106,7 +106,7 @@ def _other_next_hops(trial: Trial, result: Result) -> Iterator[Flaw]:
             is_wrong = is_default or (route.dst, "") in told
         if is_wrong:
             expected = f"{route.gw} as a gateway of the ips, since the route to {route.dst} leads to it"
-            yield Flaw(expected, ", ".join(sorted(gateways)) or "none")
+            yield Mismatch(expected, ", ".join(sorted(gateways)) or "none")
 
 
 def _is_near(result: Result, hop: str) -> bool:

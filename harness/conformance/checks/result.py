@@ -8,8 +8,8 @@ from typing import Any, Final
 from harness.conformance import expect
 from harness.conformance.catalogue import check
 from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.flaws import Flaw, demand_no_new
 from harness.conformance.kernel import links
+from harness.conformance.sequences import Mismatch, demand_true_result
 from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
@@ -49,7 +49,7 @@ def add_repeats_cni_version(trial: Trial) -> None:
 @check("add-kinds-of-values", "add-result-keys", "add-result-dns")
 def add_kinds_of_values(trial: Trial) -> None:
     """The values in the result are of the kinds that the specification gives them, name servers addresses."""
-    demand_no_new(trial, _name_servers_by_name)
+    demand_true_result(trial, _name_servers_by_name)
 
 
 @check("add-cidr-notation", "add-result-address", "add-result-route-dst")
@@ -64,13 +64,13 @@ def add_cidr_notation(trial: Trial) -> None:
 @check("add-gateway", "add-result-gateway")
 def add_gateway(trial: Trial) -> None:
     """The gateway of an address is another address of the same family."""
-    demand_no_new(trial, _unfit_gateways)
+    demand_true_result(trial, _unfit_gateways)
 
 
 @check("add-interface-index", "add-result-interface-index", profiles=_IN_POD, since=_RICH_SINCE)
 def add_interface_index(trial: Trial) -> None:
     """Each address has the index of its interface in the list of interfaces."""
-    if not demand_no_new(trial, _wrong_indices).interfaces:
+    if not demand_true_result(trial, _wrong_indices).interfaces:
         raise NotApplicableError("the result has no interfaces")
 
 
@@ -88,27 +88,29 @@ def add_configured_dns(trial: Trial) -> None:
             raise ViolationError(f'"{key}": {json.dumps(configured)} in dns', json.dumps(found.get(key)), execution)
 
 
-def _name_servers_by_name(_: Trial, result: Result) -> Iterator[Flaw]:
+def _name_servers_by_name(_: Trial, result: Result) -> Iterator[Mismatch]:
     for server in result.dns.nameservers:
         try:
             ipaddress.ip_address(server)
         except ValueError:
-            yield Flaw(f"addresses as nameservers, not {json.dumps(server)}", "a name")
+            yield Mismatch(f"addresses as nameservers, not {json.dumps(server)}", "a name")
 
 
-def _unfit_gateways(_: Trial, result: Result) -> Iterator[Flaw]:
+def _unfit_gateways(_: Trial, result: Result) -> Iterator[Mismatch]:
     for ip in result.ips:
         address, gateway = ip.address.ip, ip.gateway
         if gateway is not None and (gateway.version != address.version or gateway == address):
-            yield Flaw(f"a gateway of the family of {address}, and another address", str(gateway))
+            yield Mismatch(f"a gateway of the family of {address}, and another address", str(gateway))
 
 
-def _wrong_indices(trial: Trial, result: Result) -> Iterator[Flaw]:
+def _wrong_indices(trial: Trial, result: Result) -> Iterator[Mismatch]:
     pod, node = links(trial.container.netns), links(trial.node_netns)
     for ip in result.ips if result.interfaces else []:
         if ip.interface is None or not 0 <= ip.interface < len(result.interfaces):
             expected = f"an index into the interfaces beside the address {ip.address}"
-            yield Flaw(expected, f'"interface": {json.dumps(ip.interface)}, and {len(result.interfaces)} interfaces')
+            yield Mismatch(
+                expected, f'"interface": {json.dumps(ip.interface)}, and {len(result.interfaces)} interfaces'
+            )
             continue
         named = result.interfaces[ip.interface]
         having = [name for name, link in pod.items() if link.has(ip.address.ip)]
@@ -117,7 +119,7 @@ def _wrong_indices(trial: Trial, result: Result) -> Iterator[Flaw]:
         if having and not (named.name in place and place[named.name].has(ip.address.ip)):
             expected = f"the index of {' or '.join(having)} in the container beside its address {ip.address.ip}"
             where = "in a sandbox" if named.sandbox else "on the node"
-            yield Flaw(expected, f'"interface": {ip.interface}, which is {named.name} {where}')
+            yield Mismatch(expected, f'"interface": {ip.interface}, which is {named.name} {where}')
 
 
 def _document(execution: Execution) -> Mapping[str, Any]:

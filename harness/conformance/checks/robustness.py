@@ -6,9 +6,9 @@ from threading import Timer
 
 from harness.conformance import expect
 from harness.conformance.catalogue import check
-from harness.conformance.course import BARE_PATH, baseline, demand_back, round_trip
 from harness.conformance.finding import ViolationError
 from harness.conformance.requests import ABSENT, CLOSED_STDERR, CLOSED_STDIN, FULL_STDOUT, LOST_FOLDER
+from harness.conformance.sequences import BARE_PATH, baseline, demand_back, round_trip
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution, inherited
 

@@ -4,9 +4,9 @@ from typing import Any, Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import check
-from harness.conformance.course import addresses, baseline, demand_back, round_trip, shared_addresses
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.requests import ABSENT
+from harness.conformance.sequences import addresses, baseline, demand_back, round_trip, shared_addresses
 from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
 from skel.result import Result

@@ -5,10 +5,10 @@ from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import check
-from harness.conformance.course import addresses, declared
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.requests import ABSENT
 from harness.conformance.sentences import Level
+from harness.conformance.sequences import addresses, declared
 from harness.conformance.subject import Profile
 from harness.conformance.traffic import (
     MACHINE_ADDRESS,

@@ -5,8 +5,8 @@ from typing import Final
 
 from harness.conformance.catalogue import check
 from harness.conformance.finding import ViolationError
-from harness.conformance.flaws import Flaw, demand_no_new
 from harness.conformance.kernel import Link, links
+from harness.conformance.sequences import Mismatch, demand_true_result
 from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
 from skel.result import Interface, Result
@@ -36,40 +36,40 @@ def add_tells_interfaces(trial: Trial) -> None:
 @check("add-sandbox", "add-result-sandbox", profiles=_IN_POD, since=_RICH_SINCE)
 def add_sandbox(trial: Trial) -> None:
     """An interface in the container has the value of CNI_NETNS as its sandbox."""
-    demand_no_new(trial, _other_sandboxes)
+    demand_true_result(trial, _other_sandboxes)
 
 
 @check("add-interfaces-exist", "add-result-sandbox-host", "add-result-interfaces", profiles=_IN_POD, since=_RICH_SINCE)
 def add_interfaces_exist(trial: Trial) -> None:
     """Each interface of the result is in the place of its sandbox: the container, or the node if that is empty."""
-    demand_no_new(trial, _missing_interfaces)
+    demand_true_result(trial, _missing_interfaces)
 
 
 @check("add-mac", "add-result-mac", "prev-result-output", profiles=_IN_POD, since=_RICH_SINCE)
 def add_mac(trial: Trial) -> None:
     """The interfaces of the result have the hardware addresses that they have in the kernel."""
-    demand_no_new(trial, _other_macs)
+    demand_true_result(trial, _other_macs)
 
 
 @check("add-mtu", "add-result-keys", "prev-result-output", profiles=_IN_POD, since=_MTU_SINCE)
 def add_mtu(trial: Trial) -> None:
     """If the result has the MTU of an interface, it is the kernel's."""
-    demand_no_new(trial, _other_mtus)
+    demand_true_result(trial, _other_mtus)
 
 
 @check("add-addresses", "add-result-ips", profiles=_IN_POD, since=_RICH_SINCE)
 def add_addresses(trial: Trial) -> None:
     """The addresses of the result are those that the interfaces in the container have."""
-    demand_no_new(trial, _other_addresses)
+    demand_true_result(trial, _other_addresses)
 
 
 @check("add-prefix-length", "add-result-address", "add-result-ips", profiles=_IN_POD, since=_RICH_SINCE)
 def add_prefix_length(trial: Trial) -> None:
     """The addresses of the result have the prefix lengths that they have in the container."""
-    demand_no_new(trial, _other_prefix_lengths)
+    demand_true_result(trial, _other_prefix_lengths)
 
 
-def _other_sandboxes(trial: Trial, result: Result) -> Iterator[Flaw]:
+def _other_sandboxes(trial: Trial, result: Result) -> Iterator[Mismatch]:
     container = trial.container
     sandboxes: dict[str, set[str]] = {}
     for each in result.interfaces:
@@ -80,36 +80,36 @@ def _other_sandboxes(trial: Trial, result: Result) -> Iterator[Flaw]:
         right = {container.netns} if name == container.ifname else {container.netns, ""}
         if said and not said & right:
             got = ", ".join(f'"{each}"' for each in sorted(said))
-            yield Flaw(f'"{container.netns}" as the sandbox of {name}', got)
+            yield Mismatch(f'"{container.netns}" as the sandbox of {name}', got)
 
 
-def _missing_interfaces(trial: Trial, result: Result) -> Iterator[Flaw]:
+def _missing_interfaces(trial: Trial, result: Result) -> Iterator[Mismatch]:
     pod, node = links(trial.container.netns), links(trial.node_netns)
     for each in result.interfaces:
         # A socket or a device may stand in for a link.
         elsewhere = each.socket_path or each.pci_id or each.sandbox not in {"", trial.container.netns}
         if elsewhere and each.sandbox and each.name in node and each.name not in pod:
-            yield Flaw(f'"" as the sandbox of {each.name}, which is on the node', f'"{each.sandbox}"')
+            yield Mismatch(f'"" as the sandbox of {each.name}, which is on the node', f'"{each.sandbox}"')
         if not elsewhere and each.name not in (pod if each.sandbox else node):
             where = "in the container" if each.sandbox else "on the node"
             there = ", ".join(pod if each.sandbox else node)
-            yield Flaw(f"{each.name} {where}, as its sandbox says", f"only {there} there")
+            yield Mismatch(f"{each.name} {where}, as its sandbox says", f"only {there} there")
 
 
-def _other_macs(trial: Trial, result: Result) -> Iterator[Flaw]:
+def _other_macs(trial: Trial, result: Result) -> Iterator[Mismatch]:
     for interface, link in _known_links(trial, result):
         in_pod = bool(interface.sandbox)
         if interface.mac.lower() != link.mac.lower() and (interface.mac or in_pod):
-            yield Flaw(f'"{link.mac}" as the mac of {interface.name}', f'"{interface.mac}"')
+            yield Mismatch(f'"{link.mac}" as the mac of {interface.name}', f'"{interface.mac}"')
 
 
-def _other_mtus(trial: Trial, result: Result) -> Iterator[Flaw]:
+def _other_mtus(trial: Trial, result: Result) -> Iterator[Mismatch]:
     for interface, link in _known_links(trial, result):
         if interface.mtu and interface.mtu != link.mtu:
-            yield Flaw(f"{link.mtu} as the mtu of {interface.name}", str(interface.mtu))
+            yield Mismatch(f"{link.mtu} as the mtu of {interface.name}", str(interface.mtu))
 
 
-def _other_addresses(trial: Trial, result: Result) -> Iterator[Flaw]:
+def _other_addresses(trial: Trial, result: Result) -> Iterator[Mismatch]:
     pod = links(trial.container.netns)
     for ip in result.ips:
         interface = _interface_of(result, ip.interface)
@@ -118,7 +118,7 @@ def _other_addresses(trial: Trial, result: Result) -> Iterator[Flaw]:
         has = [each.ip for each in pod[interface.name].addresses]
         if ip.address.ip not in has:
             there = ", ".join(map(str, has)) or "none"
-            yield Flaw(f"{ip.address.ip} on {interface.name}, as the result says", f"{there} there")
+            yield Mismatch(f"{ip.address.ip} on {interface.name}, as the result says", f"{there} there")
     said = {ip.address.ip for ip in result.ips}
     for link in pod.values():
         # IPv6 gives each link an address by itself.
@@ -126,15 +126,15 @@ def _other_addresses(trial: Trial, result: Result) -> Iterator[Flaw]:
         for address in given:
             if address not in said:
                 listed = ", ".join(map(str, said)) or "none"
-                yield Flaw(f"{address} among the ips, since {link.name} has it", listed)
+                yield Mismatch(f"{address} among the ips, since {link.name} has it", listed)
 
 
-def _other_prefix_lengths(trial: Trial, result: Result) -> Iterator[Flaw]:
+def _other_prefix_lengths(trial: Trial, result: Result) -> Iterator[Mismatch]:
     pod = links(trial.container.netns).values()
     for ip in result.ips:
         there = [each for link in pod for each in link.addresses if each.ip == ip.address.ip]
         if there and ip.address not in there:
-            yield Flaw(f"{there[0]} among the ips, as in the container", str(ip.address))
+            yield Mismatch(f"{there[0]} among the ips, as in the container", str(ip.address))
 
 
 def _known_links(trial: Trial, result: Result) -> Iterator[tuple[Interface, Link]]:

@@ -5,10 +5,10 @@ from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import check
-from harness.conformance.course import demand_ordinary_add
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.kernel import links
 from harness.conformance.requests import ABSENT
+from harness.conformance.sequences import demand_ordinary_add
 from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution

@@ -4,15 +4,28 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Any, Final
 
-from harness.conformance import expect, firewall, shaping
+from harness.conformance import expect
+from harness.conformance.added_objects import (
+    Qdisc,
+    added_firewall_entries,
+    added_qdiscs,
+    firewall_entries,
+    own_addresses,
+    own_interface,
+    own_routes,
+    remove_firewall_entries,
+    remove_qdisc,
+    remove_route,
+    result_copy,
+    set_mac,
+)
 from harness.conformance.catalogue import check
-from harness.conformance.circumstances import command, happened, lose_interface, lose_namespace
-from harness.conformance.course import let_go
 from harness.conformance.delegates import recording
 from harness.conformance.finding import NotApplicableError
-from harness.conformance.made import own_addresses, own_interface, own_routes, remove_route, result_copy, set_mac
+from harness.conformance.outside_changes import command, happened, lose_interface, lose_namespace
 from harness.conformance.requests import ABSENT, TrialContainer
 from harness.conformance.sentences import Level
+from harness.conformance.sequences import let_go
 from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
 from harness.snapshot import differences
@@ -119,12 +132,12 @@ def rule_missing(trial: Trial) -> None:
     """CHECK fails if ADD's entries in the firewall are gone."""
     trial.warm_up()
     trial.prepare(trial.container)
-    before = firewall.ruleset(trial)
+    before = firewall_entries(trial)
     trial.attach()
-    things = firewall.added(before, firewall.ruleset(trial))
+    things = added_firewall_entries(before, firewall_entries(trial))
     if not things:
         raise NotApplicableError("ADD puts nothing into the firewall")
-    firewall.remove(trial, things)
+    remove_firewall_entries(trial, things)
     expect.failed(trial.check(), f"what ADD put into the firewall is gone ({len(things)} things)")
 
 
@@ -140,7 +153,7 @@ def qdisc_missing(trial: Trial) -> None:
     for number in range(count):
         container = trial.new_container()
         for qdisc in _shaped(trial, container, config)[number : number + 1]:
-            if shaping.remove(trial, qdisc):
+            if remove_qdisc(trial, qdisc):
                 found = True
                 expect.failed(trial.check(container, config=config), f"the queueing discipline {qdisc.name} is gone")
         let_go(trial, container)
@@ -148,12 +161,12 @@ def qdisc_missing(trial: Trial) -> None:
         raise NotApplicableError("ADD makes no queueing discipline, or none that can be removed")
 
 
-def _shaped(trial: Trial, container: TrialContainer, config: Mapping[str, object]) -> list[shaping.Qdisc]:
+def _shaped(trial: Trial, container: TrialContainer, config: Mapping[str, object]) -> list[Qdisc]:
     """Attach a container, and return the queueing disciplines that it has from the plugin under test."""
     trial.prepare(container)
     before = trial.snapshot(container)
     expect.result(trial.add(container, config=config), trial.version)
-    return shaping.added(trial, container, before, trial.snapshot(container))
+    return added_qdiscs(trial, container, before, trial.snapshot(container))
 
 
 @check("check-reservation-missing", "check-finds-untracked-missing", "check-delegates", profiles=_IN_POD, since=_SINCE)

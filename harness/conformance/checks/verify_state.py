@@ -4,11 +4,11 @@ import ipaddress
 from typing import Final
 
 from harness.conformance import expect
+from harness.conformance.added_objects import own_addresses
 from harness.conformance.catalogue import check
-from harness.conformance.circumstances import happened
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.kernel import links
-from harness.conformance.made import own_addresses
+from harness.conformance.outside_changes import happened
 from harness.conformance.sentences import Level
 from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial

@@ -5,8 +5,8 @@ from contextlib import suppress
 from typing import Final
 
 from harness.conformance.finding import NotApplicableError
-from harness.conformance.ordinary import settled
 from harness.conformance.requests import TrialContainer
+from harness.conformance.sequences import settled
 from harness.conformance.trial import Trial
 from harness.overload import overload
 from harness.snapshot import Snapshot

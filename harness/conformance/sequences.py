@@ -1,22 +1,28 @@
-"""Sequences of verbs that many checks use, and their demands at the end."""
+"""Sequences of verbs that many checks use, and what they require of the node and of the result at the end."""
 
 import json
+import time
 from collections import Counter
-from collections.abc import Iterable
-from typing import Final, Unpack
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple, TypeAlias, Unpack
 
 from harness.conformance import expect
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.kernel import Address, links
-from harness.conformance.ordinary import beyond_ordinary, settled
 from harness.conformance.requests import Changes, TrialContainer
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
+from harness.overload import overload
 from harness.snapshot import Difference, Snapshot
 from skel.result import Result
 
 BARE_PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
 """The PATH of a process of the system whose environment sets none."""
+
+_SETTLING_SECONDS: Final = 5.0
+_PAUSE: Final = 0.05
+
+_Kind: TypeAlias = tuple[str, str, str]
 
 
 def baseline(trial: Trial, *containers: TrialContainer) -> Snapshot:
@@ -72,7 +78,7 @@ def demand_soon_same(trial: Trial, before: Snapshot, when: str, *containers: Tri
 def demand_no_more(trial: Trial, before: Snapshot, when: str, *containers: TrialContainer) -> None:
     """Demand so after ADD and DEL of these containers, or of the trial's; leftovers of ordinary ones do not count."""
     left = settled(trial, before, *containers)
-    _demand_none(beyond_ordinary(trial, left, max(1, len(containers))), when)
+    _demand_none(unusual_leftovers(trial, left, max(1, len(containers))), when)
 
 
 def _demand_none(left: Iterable[Difference], when: str) -> None:
@@ -162,3 +168,65 @@ def pod_mac(trial: Trial) -> str:
     """Return the hardware address that the container's interface really has, or an empty string if it is missing."""
     link = links(trial.container.netns).get(trial.container.ifname)
     return link.mac if link else ""
+
+
+def settled(trial: Trial, before: Snapshot, *containers: TrialContainer) -> list[Difference]:
+    """Return the differences to `before` that remain once the kernel has finished its removals in the background."""
+    began = time.monotonic()
+    left = trial.leftovers(before, trial.snapshot(*containers))
+    while left and time.monotonic() < began + max(_SETTLING_SECONDS, overload()):
+        time.sleep(_PAUSE)
+        left = trial.leftovers(before, trial.snapshot(*containers))
+    return left
+
+
+def unusual_leftovers(trial: Trial, left: Sequence[Difference], attachments: int = 1) -> list[Difference]:
+    """Return the differences of which there are more than an ordinary ADD and DEL leave, for so many attachments.
+
+    `left` are the differences after unusual requests. They are compared by place and kind, since their names vary from
+    container to container. A container on another node shows the ordinary ones; if it fails, all of `left` count.
+    """
+    if not left:
+        return []
+    usual, times = _usual_leftovers(trial), Counter(map(_kind_of, left))
+    return [each for each in left if times[_kind_of(each)] > usual[_kind_of(each)] * attachments]
+
+
+def _kind_of(difference: Difference) -> _Kind:
+    """Return the place, the kind of thing and the kind of difference; all pods are one place."""
+    return difference.place.rstrip("0123456789"), difference.thing, difference.kind
+
+
+def _usual_leftovers(trial: Trial) -> Counter[_Kind]:
+    elsewhere = Trial(trial.subject, trial.site, trial.options)
+    try:
+        elsewhere.warm_up()
+        before = elsewhere.snapshot()
+        elsewhere.attach()
+        elsewhere.detach()
+    except (ViolationError, NotApplicableError):
+        return Counter()
+    return Counter(map(_kind_of, settled(elsewhere, before)))
+
+
+class Mismatch(NamedTuple):
+    """A demand on a result, `expected`, and the contrary fact."""
+
+    expected: str
+    got: str
+
+
+def demand_true_result(trial: Trial, mismatches: Callable[[Trial, Result], Iterable[Mismatch]]) -> Result:
+    """ADD, and demand a result that the kernel's state confirms; return it.
+
+    A mismatch that prevResult has already, compared with the kernel's state before this ADD, does not count: another
+    plugin has made it.
+    """
+    trial.prepare(trial.container)
+    given = trial.prev_result()
+    known = set() if given is None else {mismatch.expected for mismatch in mismatches(trial, Result.decode_any(given))}
+    result = trial.attach()
+    for mismatch in mismatches(trial, result):
+        if mismatch.expected not in known:
+            raise ViolationError(mismatch.expected, mismatch.got)
+    return result

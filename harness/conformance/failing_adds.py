@@ -1,27 +1,33 @@
-"""A configuration that runs out of addresses: the subject's own, with ranges of two.
+"""ADDs that fail late: for want of addresses, or at a route that no kernel accepts.
 
-It needs an IPAM configuration in the form of host-local, which others took over: `subnet`, or `ranges`.
+The former need an IPAM configuration in the form of host-local, which others took over: `subnet`, or `ranges`.
 """
 
 import copy
 import ipaddress
+import json
 from collections.abc import Mapping
 from typing import Final
 
+from harness.conformance.delegates import Answer, Delegate, recording
 from harness.conformance.finding import NotApplicableError
 from harness.conformance.requests import TrialContainer
+from harness.conformance.sequences import let_go
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
+from skel.strict_json import decode_output
 
-COUNT: Final = 2
+ADDRESS_COUNT: Final = 2
 """The number of attachments that get an address."""
 _ENOUGH: Final = 16
 """Addresses that a subnet must have, so that two remain beside the network's own and the gateway."""
 _FIRST: Final = 9
 _OF_A_RANGE: Final = frozenset({"subnet", "gateway", "rangeStart", "rangeEnd", "ranges"})
 
+_UNREACHABLE = {"dst": "203.0.113.0/24", "gw": "198.51.100.77"}
 
-def narrowed(ipam: object) -> dict[str, object]:
+
+def with_two_addresses(ipam: object) -> dict[str, object]:
     """Return the IPAM configuration with two addresses in each of its range sets. Raises NotApplicableError."""
     if not isinstance(ipam, dict) or not ("subnet" in ipam or "ranges" in ipam):
         raise NotApplicableError("the IPAM configuration has no form that is known: neither subnet nor ranges")
@@ -33,9 +39,9 @@ def narrowed(ipam: object) -> dict[str, object]:
     return narrow
 
 
-def lopsided(ipam: object) -> dict[str, object]:
+def with_unequal_ranges(ipam: object) -> dict[str, object]:
     """Return one that gives two addresses at once; one range is used up before the other. Raises NotApplicableError."""
-    narrow = narrowed(ipam)
+    narrow = with_two_addresses(ipam)
     span = _first_range(_listed(narrow["ranges"])[0]) if "ranges" in narrow else narrow
     gateway = {"gateway": span["gateway"]} if "gateway" in span else {}
     end = ipaddress.ip_address(str(span["rangeEnd"])) + 1
@@ -47,18 +53,18 @@ def lopsided(ipam: object) -> dict[str, object]:
     return {**others, "ranges": [[first], [second]]}
 
 
-def exhaust(trial: Trial) -> tuple[Mapping[str, object], list[TrialContainer], Execution]:
+def exhaust_addresses(trial: Trial) -> tuple[Mapping[str, object], list[TrialContainer], Execution]:
     """Use up all addresses; return the configuration's keys, the containers that have addresses, and the failed ADD.
 
     Raises NotApplicableError if no ADD fails for want of an address, or one fails earlier.
     """
-    config = {"ipam": narrowed(trial.subject.plugin.raw.get("ipam"))}
+    config = {"ipam": with_two_addresses(trial.subject.plugin.raw.get("ipam"))}
     served: list[TrialContainer] = []
-    for _ in range(COUNT):
+    for _ in range(ADDRESS_COUNT):
         container = trial.new_container()
         added = trial.add(container, config=config)
         if added.exit_code != 0:
-            raise NotApplicableError(f"a configuration with {COUNT} addresses is not accepted")
+            raise NotApplicableError(f"a configuration with {ADDRESS_COUNT} addresses is not accepted")
         served.append(container)
     refused = trial.add(trial.container, config=config)
     if refused.exit_code == 0:
@@ -74,8 +80,8 @@ def _narrow(span: dict[str, object]) -> dict[str, object]:
     if subnet.num_addresses < _ENOUGH:
         raise NotApplicableError(f"the subnet {subnet} is small enough as it is")
     gateway = str(span.get("gateway", ""))
-    first = _FIRST if gateway not in {str(subnet[_FIRST]), str(subnet[_FIRST + 1])} else _FIRST + COUNT
-    return {**span, "rangeStart": str(subnet[first]), "rangeEnd": str(subnet[first + COUNT - 1])}
+    first = _FIRST if gateway not in {str(subnet[_FIRST]), str(subnet[_FIRST + 1])} else _FIRST + ADDRESS_COUNT
+    return {**span, "rangeStart": str(subnet[first]), "rangeEnd": str(subnet[first + ADDRESS_COUNT - 1])}
 
 
 def _listed(value: object) -> list[object]:
@@ -87,3 +93,28 @@ def _first_range(range_set: object) -> dict[str, object]:
     if not spans or not isinstance(spans[0], dict):
         raise NotApplicableError("the ranges of the IPAM configuration are no lists of objects")
     return spans[0]
+
+
+def fail_at_route(trial: Trial) -> Delegate:
+    """Have the ADD of the trial's container fail once the interface has its addresses; the delegate stays for DEL.
+
+    Raises NotApplicableError if the plugin has no delegate, or ignores the routes of its delegate.
+    """
+    delegate = recording(trial, named=True)
+    other = trial.new_container()
+    trial.add(other, environ=delegate.environ)
+    let_go(trial, other)
+    records = delegate.records("ADD")
+    try:
+        said = decode_output(records[-1].stdout) if records else None
+    except ValueError:
+        said = None
+    if not isinstance(said, dict) or not said.get("ips"):
+        raise NotApplicableError("no address of a delegate to go by")
+    said["routes"] = [*(said.get("routes") or []), _UNREACHABLE]
+    delegate.answer("ADD", Answer(json.dumps(said), 0, after_real=True))
+    failed = trial.add(environ=delegate.environ)
+    if failed.exit_code == 0:
+        raise NotApplicableError("a route to an unreachable gateway is no obstacle to the plugin")
+    delegate.answer("ADD", None)
+    return delegate

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harness.conformance.few_addresses import COUNT, lopsided, narrowed
+from harness.conformance.failing_adds import ADDRESS_COUNT, with_two_addresses, with_unequal_ranges
 from harness.conformance.finding import NotApplicableError
 
 
@@ -16,20 +16,22 @@ def count(span: dict[str, Any]) -> int:
 
 @pytest.mark.parametrize("subnet", ["10.66.0.0/28", "10.66.3.4/16", "fd00:66::/64"])
 def test_ranges_of_either_form_become_small_ones_inside_the_subnet(subnet: str) -> None:
-    flat = narrowed({"type": "x", "subnet": subnet, "other": 1})
-    ranges: Any = narrowed({"type": "x", "ranges": [[{"subnet": subnet}, {"subnet": "10.99.0.0/24"}]]})["ranges"]
+    flat = with_two_addresses({"type": "x", "subnet": subnet, "other": 1})
+    ranges: Any = with_two_addresses({"type": "x", "ranges": [[{"subnet": subnet}, {"subnet": "10.99.0.0/24"}]]})[
+        "ranges"
+    ]
     [[listed]] = ranges
 
     assert (flat["type"], flat["other"], flat["subnet"]) == ("x", 1, subnet)
-    assert count(flat) == count(listed) == COUNT
+    assert count(flat) == count(listed) == ADDRESS_COUNT
     network = ipaddress.ip_network(subnet, strict=False)
     assert all(ipaddress.ip_address(str(flat[key])) in network for key in ("rangeStart", "rangeEnd"))
 
 
 def test_the_gateway_is_none_of_them() -> None:
-    without = narrowed({"subnet": "10.66.0.0/24"})
+    without = with_two_addresses({"subnet": "10.66.0.0/24"})
     for gateway in (without["rangeStart"], without["rangeEnd"]):
-        span = narrowed({"subnet": "10.66.0.0/24", "gateway": gateway})
+        span = with_two_addresses({"subnet": "10.66.0.0/24", "gateway": gateway})
         first, last = (int(ipaddress.ip_address(str(span[key]))) for key in ("rangeStart", "rangeEnd"))
 
         assert not first <= int(ipaddress.ip_address(str(gateway))) <= last
@@ -37,7 +39,7 @@ def test_the_gateway_is_none_of_them() -> None:
 
 def test_the_configuration_itself_stays() -> None:
     ipam = {"ranges": [[{"subnet": "10.66.0.0/24"}]]}
-    narrowed(ipam)
+    with_two_addresses(ipam)
 
     assert ipam == {"ranges": [[{"subnet": "10.66.0.0/24"}]]}
 
@@ -46,12 +48,12 @@ def test_the_configuration_itself_stays() -> None:
 @pytest.mark.parametrize("flat", [True, False])
 def test_one_of_two_ranges_is_smaller(*, flat: bool, gateway: dict[str, str]) -> None:
     span = {"subnet": "10.66.0.0/24", **gateway}
-    ipam = lopsided({"type": "x", **span} if flat else {"type": "x", "ranges": [[span]]})
+    ipam = with_unequal_ranges({"type": "x", **span} if flat else {"type": "x", "ranges": [[span]]})
     ranges: Any = ipam.pop("ranges")
 
     [[first], [second]] = ranges
     assert ipam == {"type": "x"}
-    assert (count(first), count(second)) == (COUNT, 1)
+    assert (count(first), count(second)) == (ADDRESS_COUNT, 1)
     assert int(ipaddress.ip_address(first["rangeEnd"])) < int(ipaddress.ip_address(second["rangeStart"]))
     assert gateway.get("gateway") != second["rangeStart"]
 
@@ -70,4 +72,4 @@ def test_one_of_two_ranges_is_smaller(*, flat: bool, gateway: dict[str, str]) ->
 )
 def test_other_forms_are_not_guessed_at(ipam: object) -> None:
     with pytest.raises(NotApplicableError):
-        narrowed(ipam)
+        with_two_addresses(ipam)
