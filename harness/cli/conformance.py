@@ -22,7 +22,7 @@ from harness.cli.conformance_files import (
     writable_folder,
 )
 from harness.cli.conformance_matrix import matrix
-from harness.cli.conformance_options import ConformanceOptions, survey_options
+from harness.cli.conformance_options import ConformanceOptions, conformance_options
 from harness.cli.conformance_run import examine_suite, stopped_by_signals
 from harness.cli.conformance_runtime import runtime
 from harness.cli.options import Settings, needs_root, verb
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 @known_options
 @click.option("--fail-fast", is_flag=True, help="End the run at the first failure that counts for the exit code.")
 @click.option("--keep", is_flag=True, help="Keep the node of each check that fails, and show how to enter it.")
-@survey_options
+@conformance_options
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -82,14 +82,14 @@ def command(
     settings.announces = True
     obtain_privileges("conformance", keeps=keep)
     known = read_known(known_failures)
-    surveying = options.survey(settings, judge=lambda found: judged(found, known), fail_fast=fail_fast, keeps=keep)
-    with surveying as survey, _folders(settings, survey.networks) as bin_dirs:
+    running = options.run(settings, judge=lambda found: judged(found, known), fail_fast=fail_fast, keeps=keep)
+    with running as run, _folders(settings, run.networks) as bin_dirs:
         files.demand_writable()
         if save_known is not None:
             writable_folder(save_known.parent)
-        with stopped_by_signals(survey.options.stop) as interruption:
-            made = examine_suite(survey, bin_dirs)
-    cut_short = interruption.reason or made.cut_short or ("--fail-fast" if survey.options.stop.is_requested else "")
+        with stopped_by_signals(run.options.stop) as interruption:
+            made = examine_suite(run, bin_dirs)
+    cut_short = interruption.reason or made.cut_short or ("--fail-fast" if run.options.stop.is_requested else "")
     findings = made.findings
     if not findings and not cut_short:
         raise click.UsageError("none of these checks is for any of these plugins")

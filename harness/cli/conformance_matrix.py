@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.conformance_files import FILE, writable_folder
-from harness.cli.conformance_options import ConformanceOptions, survey_options
+from harness.cli.conformance_options import ConformanceOptions, conformance_options
 from harness.cli.conformance_run import SuiteResult, examine_suite, stopped_by_signals
 from harness.cli.option_types import named_folders
 from harness.cli.options import Settings, verb
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     metavar="[NAME=]DIR[:DIR]",
     help="Plugins to examine; once for each suite.",
 )
-@survey_options
+@conformance_options
 @click.option(
     "--format",
     "form",
@@ -66,24 +66,24 @@ def matrix(
 
     obtain_privileges("conformance matrix")
     named = named_folders(folders)
-    with options.survey(settings) as survey:
+    with options.run(settings) as run:
         for folder in filter(None, (save and save.parent, reports)):
             writable_folder(folder)
         suites: dict[str, Examination] = {}
         made = SuiteResult((), {})
-        with stopped_by_signals(survey.options.stop) as interruption:
+        with stopped_by_signals(run.options.stop) as interruption:
             for name, bin_dirs in named.items():
                 began = datetime.now().astimezone()
                 # A suite that does not begin any more has no findings, and the reason.
                 made = (
                     made._replace(findings=(), left_for_good={})
                     if made.error
-                    else examine_suite(survey, bin_dirs, lenient=True)
+                    else examine_suite(run, bin_dirs, lenient=True)
                 )
                 suites[name] = examination_of(
                     made.findings,
                     began=began,
-                    state_dir=survey.state_dir,
+                    state_dir=run.state_dir,
                     cut_short=interruption.reason or made.cut_short,
                     arguments=options.arguments(ctx, bin_dirs),
                     left_for_good=made.left_for_good,

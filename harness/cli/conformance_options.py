@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from harness.conformance.check_options import CheckOptions
     from harness.conformance.finding import Finding
     from harness.conformance.reproduce import Arguments
-    from harness.conformance.survey import Survey
+    from harness.conformance.run import ConformanceRun
     from harness.libcni.networks import NetworkList
 
 _LEVELS: Final = ("MUST", "SHOULD", "MAY", "CONVENTION")
@@ -209,22 +209,22 @@ class ConformanceOptions:
         return Arguments(program=this_program(), bin_dirs=tuple(bin_dirs), options=tuple(words))
 
     @contextmanager
-    def survey(
+    def run(
         self,
         settings: Settings,
         *,
         judge: "Callable[[Finding], Finding]" = lambda finding: finding,
         fail_fast: bool = False,
         keeps: bool = False,
-    ) -> "Iterator[Survey]":
-        """Yield the survey, which tells its progress on stderr.
+    ) -> "Iterator[ConformanceRun]":
+        """Yield the run, which tells its progress on stderr.
 
         `judge` gets each finding, and returns it, marked if it is known. With `fail_fast` the first that is fatal
         ends the run. `keeps` tells whether the nodes of failed checks stay. Raises UsageError, NetworkError.
         """
         from harness.conformance.finding import fatal
+        from harness.conformance.run import ConformanceRun
         from harness.conformance.subject import Profile, subjects_of
-        from harness.conformance.survey import Survey
 
         if self.watched and self.jobs > 1:
             raise click.UsageError("--watch with --jobs: checks that run at once would see each other's files")
@@ -242,7 +242,7 @@ class ConformanceOptions:
                     if fail_fast and fatal([finding]) and not options.stop.is_requested:
                         options.stop.ask()
 
-            yield Survey(
+            yield ConformanceRun(
                 networks=networks,
                 checks=self.checks(),
                 state_dir=settings.state_dir,
@@ -281,7 +281,7 @@ def _words(option: click.Parameter, value: object) -> list[str]:
     return [name, str(text)]
 
 
-def survey_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def conformance_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add these options to a command, which gets them as `options`."""
 
     @wraps(command)

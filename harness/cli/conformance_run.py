@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from harness.conformance.check_options import StopRequest
     from harness.conformance.finding import Finding
-    from harness.conformance.survey import Survey
+    from harness.conformance.run import ConformanceRun
 
 _SECONDS: Final = 10.0
 """The time between two lines, if stderr is no terminal."""
@@ -75,14 +75,14 @@ class Progress:
 
 
 class StopSignal:
-    """The first signal that asked for the end of a survey, if one did."""
+    """The first signal that asked for the end of a run, if one did."""
 
     def __init__(self) -> None:
         self.number: int | None = None
 
     @property
     def reason(self) -> str:
-        """The reason for the end of the survey, empty if no signal asked for it."""
+        """The reason for the end of the run, empty if no signal asked for it."""
         return "" if self.number is None else "interrupted"
 
     def pass_on(self) -> None:
@@ -109,7 +109,7 @@ def stopped_by_signals(stop: "StopRequest") -> Iterator[StopSignal]:
 
 
 class SuiteResult(NamedTuple):
-    """The findings of one suite. `error` is the one that ended the survey, `cut_short` the reason for an early end."""
+    """The findings of one suite. `error` is the one that ended the run, `cut_short` the reason for an early end."""
 
     findings: Sequence["Finding"]
     left_for_good: Mapping[str, tuple[str, ...]]
@@ -117,15 +117,15 @@ class SuiteResult(NamedTuple):
     cut_short: str = ""
 
 
-def examine_suite(survey: "Survey", bin_dirs: Sequence[Path], *, lenient: bool = False) -> SuiteResult:
-    """Return everything that was found, also if the survey was halted, or an error has ended it.
+def examine_suite(run: "ConformanceRun", bin_dirs: Sequence[Path], *, lenient: bool = False) -> SuiteResult:
+    """Return everything that was found, also if the run was stopped, or an error has ended it.
 
     Without an error, `cut_short` is empty: the caller knows who asked for the end.
     """
     findings: list[Finding] = []
     failure = None
     try:
-        survey.of(bin_dirs, lenient=lenient, found=findings)
+        run.findings_of(bin_dirs, lenient=lenient, found=findings)
     except Exception as error:  # noqa: BLE001 -- raised again after the report
         failure = error
-    return SuiteResult(findings, dict(survey.left_for_good), failure, message_of(failure) if failure else "")
+    return SuiteResult(findings, dict(run.left_for_good), failure, message_of(failure) if failure else "")

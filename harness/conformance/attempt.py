@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from harness.conformance.catalogue import Check
 from harness.conformance.check_options import CheckOptions, HangingError, StoppedError
+from harness.conformance.discovery import for_each_delegate
 from harness.conformance.finding import Finding, KeptNode, NotApplicableError, Outcome, ViolationError
-from harness.conformance.found_delegates import for_each_delegate
 from harness.conformance.node_setup import PreparationError
 from harness.conformance.sentences import Level
 from harness.conformance.sequences import demand_room

@@ -1,36 +1,29 @@
-"""A run of the suite: checks, each on a node of its own, and their findings."""
+"""A run of the suite: the checks of one plugin, each on a node of its own, or of every plugin of some networks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
+from typing import Final
 
-from harness.conformance import expect
 from harness.conformance.attempt import attempt
 from harness.conformance.catalogue import Check
-from harness.conformance.check_options import CheckOptions, StoppedError
+from harness.conformance.check_options import CheckOptions, Hangs, StoppedError
+from harness.conformance.discovery import in_common_version, with_delegates, with_profile
 from harness.conformance.examiner import Examiner
-from harness.conformance.finding import Finding
-from harness.conformance.subject import Profile, Subject
+from harness.conformance.finding import Finding, NotApplicableError, ViolationError
+from harness.conformance.prerequisites import NUMBERS
+from harness.conformance.requests import TrialContainer
+from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.conformance.trial import Trial
+from harness.libcni.execute import Executor, PluginNotFoundError
+from harness.libcni.networks import NetworkList
+from harness.snapshot import Difference
 
-
-def with_profile(subject: Subject, state_dir: Path, options: CheckOptions) -> Subject:
-    """Find out the plugin's profile, unless it is known: an ADD shows it by the objects in the pod.
-
-    Raises ViolationError if the ADD fails; OSError, SnapshotError, PreparationError, StoppedError.
-    """
-    if subject.profile is not None:
-        return subject
-    with Trial.on_new_node(subject, state_dir, replace(options, corrects_version=True)) as trial:
-        before = trial.snapshot()
-        result = expect.result(trial.add(), trial.version)
-        made = before.sections["pod/links"].keys() != trial.snapshot().sections["pod/links"].keys()
-        trial.delete()
-    if made:
-        return replace(subject, profile=Profile.INTERFACE)
-    return replace(subject, profile=Profile.IPAM if result.ips and not result.interfaces else Profile.CHAINED)
+_ABOUT_LEFTOVERS: Final = "del-undoes-add"
+_NODE: Final = "node"
 
 
 def run_check(check: Check, subject: Subject, *, state_dir: Path, options: CheckOptions) -> Finding:
@@ -58,7 +51,7 @@ def examine(  # noqa: PLR0913 -- the checks of a plugin, and how they are run
     These are in the order of the checks. If one is not examined because of a check that was not wanted, that one's
     finding is among them, too. `judge` gets each finding, and returns it, marked if it is known. `progress` gets each
     finding, its number and the number of checks. `found` is extended by the findings, also by those of a run that is
-    halted, or ends by an error. Raises PreparationError.
+    stopped, or ends by an error. Raises PreparationError.
     """
     wanted = [check for check in checks if subject.profile in check.profiles]
     examiner = Examiner(subject, state_dir=state_dir, options=options, repeat=repeat)
@@ -85,3 +78,161 @@ def examine(  # noqa: PLR0913 -- the checks of a plugin, and how they are run
         if found is not None:
             found += findings
     return findings
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConformanceRun:
+    """Examines suites, one after the other: `checks` on the plugins of `networks`, only of `plugins` if any are named.
+
+    `jobs` checks run at once, each `repeat` times. `judge` gets each finding, and returns it, marked if it is known.
+    `progress` gets each finding, its number and the number of its plugin's checks. `remark` gets the remarks that are
+    not findings.
+    """
+
+    networks: Sequence[NetworkList]
+    checks: Sequence[Check]
+    state_dir: Path
+    options: CheckOptions
+    plugins: Sequence[str] = ()
+    profile: Profile | None = None
+    jobs: int = 1
+    repeat: int = 1
+    judge: Callable[[Finding], Finding] = lambda finding: finding
+    progress: Callable[[Finding, int, int], object] = lambda *_: None
+    remark: Callable[[str], object] = lambda _: None
+    _profiles: dict[tuple[str, str], Profile] = field(default_factory=dict, init=False)
+    """The profiles that were found, by network and type: the same in each suite."""
+    left_for_good: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False)
+    """The things that the first ADD of each plugin leaves for good, by plugin and network, of the last suite."""
+
+    def findings_of(
+        self, bin_dirs: Sequence[Path], *, lenient: bool = False, found: list[Finding] | None = None
+    ) -> list[Finding]:
+        """Return the findings of the suite in these folders.
+
+        `found` is extended by the findings of each plugin, also if the run is stopped or ends by an error. Raises
+        PluginNotFoundError if a plugin is missing, before anything is executed; when `lenient`, it is left out. Raises
+        OSError, SnapshotError if a plugin's version or profile cannot be found out; PreparationError.
+        """
+        subjects = [
+            subject
+            for network in self.networks
+            for subject in subjects_of(network, bin_dirs, profile=self.profile, only=self.plugins)
+            if self._is_there(subject, lenient=lenient)
+        ]
+        findings: list[Finding] = [] if found is None else found
+        self.left_for_good.clear()
+        for subject in subjects:
+            options = replace(self.options, hangs=Hangs())
+            if options.stop.is_requested:
+                break
+            with suppress(StoppedError):
+                profiled = self._profiled(subject, options)
+                if not any(profiled.profile in check.profiles for check in self.checks):
+                    continue
+                if not options.hangs.has_only_hung("ADD"):
+                    self._note_left(profiled, options)
+                    profiled = with_delegates(profiled, self.state_dir, options)
+                examine(
+                    profiled,
+                    self.checks,
+                    state_dir=self.state_dir,
+                    options=options,
+                    jobs=self.jobs,
+                    repeat=self.repeat,
+                    judge=self.judge,
+                    progress=self.progress,
+                    found=findings,
+                )
+        return findings
+
+    def _note_left(self, subject: Subject, options: CheckOptions) -> None:
+        """List the things that the first ADD leaves, if leftovers are examined."""
+        if not any(check.id == _ABOUT_LEFTOVERS for check in self.checks):
+            return
+        left = permanent_objects(subject, self.state_dir, options)
+        self.left_for_good[f"{subject}, network {subject.network.name}"] = left
+        if left:
+            self.remark(f"{subject}: left for good by the first ADD: {', '.join(left)}")
+
+    def _is_there(self, subject: Subject, *, lenient: bool) -> bool:
+        executor = Executor(subject.bin_dirs)
+        try:
+            for name in subject.executables:
+                executor.find(name)
+        except PluginNotFoundError as error:
+            if not lenient:
+                raise
+            self.remark(f"{subject.type} is left out: {error.msg}")
+            return False
+        return True
+
+    def _profiled(self, subject: Subject, options: CheckOptions) -> Subject:
+        """Choose a version that the plugin speaks, if the list has several; find its profile, once for all suites."""
+        subject = in_common_version(subject, self.state_dir, options)
+        key = (subject.network.name, subject.type)
+        if subject.profile is None and key in self._profiles:
+            return replace(subject, profile=self._profiles[key])
+        try:
+            found = with_profile(subject, self.state_dir, options)
+        except ViolationError as violation:
+            self.remark(
+                f"{subject.type} is taken for an interface plugin (see --profile), and few checks apply to one whose"
+                f" ADD fails (see --prepare): {violation}"
+            )
+            return replace(subject, profile=Profile.INTERFACE)
+        if subject.profile is None and found.profile is not None:
+            self._profiles[key] = found.profile
+        return found
+
+
+def permanent_objects(subject: Subject, state_dir: Path, options: CheckOptions) -> tuple[str, ...]:
+    """Return the things of the node that remain after the first ADD and DEL: "nft table ip nat", "sysctl NAME=1".
+
+    Things that each ADD and DEL leaves are left out: they are a finding. So are the contents of a table and of a link,
+    and files. None are returned if the plugin or one before it fails. Raises OSError, PreparationError.
+    """
+    with Trial.on_new_node(subject, state_dir, options) as trial:
+        try:
+            trial.prepare(trial.container)
+            trial.detach_others(trial.container)  # their own runs list their objects
+            before, (first, second) = trial.snapshot(), (trial.new_container(), trial.new_container())
+            _come_and_go(trial, first)
+            between = trial.snapshot()
+            _come_and_go(trial, second)
+        except (ViolationError, NotApplicableError):
+            return ()
+        after = trial.snapshot()
+        again = {_pattern(each) for each in trial.leftovers(between, after)}
+        left = [each for each in trial.leftovers(before, after) if each.place == _NODE]
+    return tuple(_descriptions([each for each in left if _pattern(each) not in again]))
+
+
+def _come_and_go(trial: Trial, container: TrialContainer) -> None:
+    trial.attach(container)
+    trial.detach(container)
+
+
+def _pattern(difference: Difference) -> tuple[str, str]:
+    return difference.thing, NUMBERS.sub("#", difference.name)
+
+
+def _descriptions(left: Sequence[Difference]) -> Iterator[str]:
+    """Yield the objects in words, without the contents of a table or a link that is among them."""
+    new = [each for each in left if each.kind == "appeared"]
+    tables = tuple(f"{each.name} " for each in new if each.thing == "nft table")
+    links = [each.name for each in new if each.thing == "link"]
+    for each in left:
+        in_table = each.thing.startswith(("nft ", "iptables ")) and each.name.startswith(tables)
+        of_link = each.name.endswith(tuple(f" dev {name}" for name in links)) or any(
+            each.thing == "sysctl" and f".{name}." in each.name for name in links
+        )
+        if not in_table and not of_link:
+            yield _in_words(each)
+
+
+def _in_words(difference: Difference) -> str:
+    named = f"{difference.thing} {difference.name}"
+    if difference.thing == "sysctl":
+        return f"{named}={difference.after}"
+    return named if difference.kind == "appeared" else f"{named} {difference.kind}"

@@ -12,19 +12,17 @@ from typing import Any, NamedTuple
 
 from harness.conformance.catalogue import Check, checks
 from harness.conformance.check_options import CheckOptions, Hangs
+from harness.conformance.discovery import in_common_version, with_delegates, with_profile
 from harness.conformance.examiner import Examiner
 from harness.conformance.finding import Finding, Outcome, ViolationError
-from harness.conformance.found_delegates import with_delegates
 from harness.conformance.known_failures import KnownFailures, KnownFailuresError
 from harness.conformance.node_setup import PreparationError
 from harness.conformance.prerequisites import PREREQUISITES
 from harness.conformance.report.wording import paragraph, place
 from harness.conformance.reproduce import Arguments, command_of
-from harness.conformance.run import with_profile
 from harness.conformance.selection import Selection, SelectionError
 from harness.conformance.sentences import Level
 from harness.conformance.subject import Profile, Subject, subjects_of
-from harness.conformance.survey import in_common_version
 from harness.libcni.execute import PluginError
 from harness.libcni.networks import NetworkError, read_network_file
 from harness.output import printable

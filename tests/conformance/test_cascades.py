@@ -11,9 +11,8 @@ from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.examiner import Examiner
 from harness.conformance.finding import Finding, Outcome, fatal
-from harness.conformance.run import examine
+from harness.conformance.run import ConformanceRun, examine
 from harness.conformance.subject import Profile, Subject
-from harness.conformance.survey import Survey
 from harness.libcni.networks import parse_network_list
 from tests.conformance.subjects import SOUND, Faulty, faulty_plugins, install, subject
 from tests.nodes import HANG, until, with_enough_time
@@ -297,11 +296,11 @@ def test_an_add_that_does_not_end_as_it_should_says_how(
     assert all(len(each.stdout) < 1 << 20 for each in findings["del-twice"].transcript)
 
 
-def survey(bin_dir: Path, folder: Path, options: CheckOptions) -> list[Finding]:
+def findings_of(bin_dir: Path, folder: Path, options: CheckOptions) -> list[Finding]:
     document = {"cniVersions": ["0.4.0", "1.1.0"], "name": "net", "plugins": [{"type": "bridge", "bridge": "cf0"}]}
     network = parse_network_list(json.dumps(document).encode())
-    asked = Survey(networks=[network], checks=FEW, state_dir=folder / "state", options=options)
-    return asked.of([bin_dir])
+    run = ConformanceRun(networks=[network], checks=FEW, state_dir=folder / "state", options=options)
+    return run.findings_of([bin_dir])
 
 
 def test_a_plugin_that_always_hangs_is_given_up_after_three_time_outs(tmp_path: Path) -> None:
@@ -312,7 +311,7 @@ def test_a_plugin_that_always_hangs_is_given_up_after_three_time_outs(tmp_path: 
     hanging.chmod(0o755)
 
     # The time limit is short, and no machine is too slow for it: nothing comes to its end in any time.
-    findings = survey(bin_dir, tmp_path, CheckOptions(timeout=0.5))
+    findings = findings_of(bin_dir, tmp_path, CheckOptions(timeout=0.5))
 
     assert (tmp_path / "executions").read_text().split() == ["VERSION", "ADD", "ADD"]
     by_id = {each.check.id: each for each in findings}
@@ -352,7 +351,7 @@ def test_a_file_that_cannot_be_executed_is_one_finding(content: bytes, tmp_path:
     path.write_bytes(content.replace(b"{path}", str(path).encode()))
     path.chmod(0o755)
 
-    findings = {each.check.id: each for each in survey(bin_dir, tmp_path, CheckOptions(timeout=HANG))}
+    findings = {each.check.id: each for each in findings_of(bin_dir, tmp_path, CheckOptions(timeout=HANG))}
 
     assert failed(findings) == {"add-prints-result"}
     assert findings["add-prints-result"].expected == f"{path} to be executed"

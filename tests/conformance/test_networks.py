@@ -7,10 +7,10 @@ import pytest
 
 from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.discovery import in_common_version, with_profile
 from harness.conformance.finding import Outcome
-from harness.conformance.run import run_check, with_profile
+from harness.conformance.run import run_check
 from harness.conformance.subject import Profile, Subject, subjects_of
-from harness.conformance.survey import in_common_version
 from harness.libcni.networks import read_network_file
 
 DEBIAN = Path("/usr/lib/cni")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.check_options import CheckOptions
-from harness.conformance.for_good import left_for_good
+from harness.conformance.run import permanent_objects
 from harness.conformance.subject import Profile
 from tests.conformance.subjects import Unusual, install, subject
 from tests.nodes import HANG
@@ -27,6 +27,6 @@ def test_shared_things_are_listed_and_those_of_each_add_are_not(sound_bin_dir: P
     leaving = Unusual(path, "", (), (), Profile.INTERFACE, "bridge", "", "")
     tested = subject(Profile.INTERFACE, install(leaving, sound_bin_dir, tmp_path / "bin"))
 
-    left = left_for_good(tested, tmp_path / "state", CheckOptions(timeout=HANG))
+    left = permanent_objects(tested, tmp_path / "state", CheckOptions(timeout=HANG))
 
     assert left == ("link cf0", "nft table ip shared", "sysctl net.ipv4.ip_forward=1")
