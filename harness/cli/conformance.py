@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from harness.conformance.finding import Finding
     from harness.conformance.known_failures import KnownFailures
     from harness.conformance.reproduce import Arguments
-    from harness.conformance.session import Session
+    from harness.conformance.session import ConformanceSession
     from harness.libcni.networks import NetworkList
 
 
@@ -210,14 +210,14 @@ def clean(settings: Settings, *, names: tuple[str, ...]) -> None:
 @click.command("session", hidden=True)
 def session() -> None:
     """Answer questions from standard input until its end: the pytest plugin asks for checks one at a time."""
-    from harness.conformance.session import Session
+    from harness.conformance.session import ConformanceSession
 
-    answering = Session()
+    answering = ConformanceSession()
     for line in sys.stdin:
         write(json.dumps(_answer(json.loads(line), answering)))
 
 
-def _answer(question: dict[str, Any], answering: "Session") -> dict[str, object]:
+def _answer(question: dict[str, Any], answering: "ConformanceSession") -> dict[str, object]:
     if question["verb"] == "launchers":
         return _launchers(Path(question["folder"]))
     try:

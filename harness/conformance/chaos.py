@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Final, NamedTuple
 
-from harness.conformance import expect, killer
+from harness.conformance import expect, kill_at_point
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.requests import TrialContainer
 from harness.conformance.subject import Subject
@@ -35,14 +35,14 @@ _SETTLING_SECONDS: Final = 3.0
 """Time for a process that was not killed to notice the kill."""
 
 
-class By(StrEnum):
-    """The unit of a kill's point, in the words of killer.py."""
+class PointUnit(StrEnum):
+    """The unit of a kill's point, in the words of kill_at_point.py."""
 
     CALLS = "calls"
     TIME = "after"
 
 
-_UNITS: Final = {By.CALLS: "system calls", By.TIME: "microseconds"}
+_UNITS: Final = {PointUnit.CALLS: "system calls", PointUnit.TIME: "microseconds"}
 
 
 class Kill(NamedTuple):
@@ -52,10 +52,10 @@ class Kill(NamedTuple):
     leaked: tuple[str, ...]
 
 
-class Chaos(NamedTuple):
+class ChaosResult(NamedTuple):
     """The outcome of all kills. `length` is the number of system calls, or microseconds, of an undisturbed ADD."""
 
-    by: By
+    by: PointUnit
     length: int
     kills: tuple[Kill, ...]
 
@@ -68,23 +68,23 @@ class Chaos(NamedTuple):
         return f"killed at {len(self.kills)} of {self.length} {_UNITS[self.by]}: {len(self.leaks)} leaked"
 
 
-def wreak(subject: Subject, *, state_dir: Path, options: CheckOptions) -> Chaos:
+def kill_adds(subject: Subject, *, state_dir: Path, options: CheckOptions) -> ChaosResult:
     """Kill the ADD of a plugin, as often as the options say.
 
     Raises ViolationError if an undisturbed ADD fails; OSError, SnapshotError.
     """
     nodes = _ChaosNodes(subject, state_dir, options)
     calls, microseconds = nodes.measure()
-    by, length = (By.CALLS, calls) if calls >= _FEW_CALLS else (By.TIME, microseconds)
+    by, length = (PointUnit.CALLS, calls) if calls >= _FEW_CALLS else (PointUnit.TIME, microseconds)
     # If another process does the work, it undoes a change before the change can be seen.
-    first = nodes.first_change(by, length) if by is By.CALLS else 1
+    first = nodes.first_change(by, length) if by is PointUnit.CALLS else 1
     wanted = sorted(set(_spread(options.kills, first, length)))
     jobs = options.killers
 
     with ThreadPoolExecutor(jobs, thread_name_prefix="chaos") as pool:
         shares = pool.map(lambda share: list(nodes.kills(by, share)), [wanted[number::jobs] for number in range(jobs)])
         kills = sorted((kill for share in shares for kill in share), key=lambda kill: kill.point)
-    return Chaos(by, length, tuple(kills))
+    return ChaosResult(by, length, tuple(kills))
 
 
 class _ChaosNodes(NamedTuple):
@@ -101,15 +101,15 @@ class _ChaosNodes(NamedTuple):
         """
         with self._new_node() as trial:
             trial.warm_up()
-            traced, calls, _ = killed(trial, "ADD", trial.new_container(), By.CALLS, 0)
-            timed, _, microseconds = killed(trial, "ADD", trial.new_container(), By.TIME, 0)
+            traced, calls, _ = killed(trial, "ADD", trial.new_container(), PointUnit.CALLS, 0)
+            timed, _, microseconds = killed(trial, "ADD", trial.new_container(), PointUnit.TIME, 0)
         for execution in (traced, timed):
             expect.succeeded(execution)
         if not microseconds:
             raise OSError("the program that kills at a point has not reported its measurements")
         return calls, microseconds
 
-    def first_change(self, by: By, length: int) -> int:
+    def first_change(self, by: PointUnit, length: int) -> int:
         """Return a point shortly before an ADD's first change, found by halving."""
         low, high = 1, length
         with self._new_node() as trial:
@@ -127,7 +127,7 @@ class _ChaosNodes(NamedTuple):
                 trial.delete(container)
         return low
 
-    def kills(self, by: By, points: list[int]) -> Iterator[Kill]:
+    def kills(self, by: PointUnit, points: list[int]) -> Iterator[Kill]:
         """Kill at each of the points; a node with leftovers is not used again."""
         remaining = list(points)
         while remaining:
@@ -145,7 +145,7 @@ class _ChaosNodes(NamedTuple):
         return Trial.on_new_node(self.subject, self.state_dir, self.options, "chaos")
 
 
-def _left_after(trial: Trial, resident: TrialContainer, by: By, point: int) -> tuple[str, ...]:
+def _left_after(trial: Trial, resident: TrialContainer, by: PointUnit, point: int) -> tuple[str, ...]:
     """Kill the ADD of a new container at a point, clean up as a runtime does, and return the leftovers in words."""
     container = trial.new_container()
     before = trial.snapshot(container)
@@ -173,14 +173,14 @@ def killed(
     trial: Trial,
     verb: str,
     container: TrialContainer,
-    by: By,
+    by: PointUnit,
     point: int,
     ending: signal.Signals = signal.SIGKILL,
 ) -> tuple[Execution, int, int]:
     """Execute a verb that gets a signal at a point, or none for 0; return its system calls and microseconds."""
     # In the node's folder, since a new file in /tmp is not on the node, which has its own /tmp.
     with NamedTemporaryFile("r", prefix="chaos-", dir=trial.node.folder) as report:
-        wrapper = (sys.executable, "-I", killer.__file__, by, str(point), str(int(ending)), report.name)
+        wrapper = (sys.executable, "-I", kill_at_point.__file__, by, str(point), str(int(ending)), report.name)
         execution = trial.call(verb, container, wrapper=wrapper)
         calls, _, microseconds = (report.read() or "0 0").partition(" ")  # empty if it took too long
     return execution, int(calls), int(microseconds)

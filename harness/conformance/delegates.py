@@ -40,7 +40,7 @@ exit "$code"
 """
 
 
-class Answer(NamedTuple):
+class DelegateAnswer(NamedTuple):
     """The substitute's answer. With `after_real` the real delegate is executed before."""
 
     stdout: str
@@ -48,11 +48,11 @@ class Answer(NamedTuple):
     after_real: bool = False
 
 
-FAILURE: Final = Answer(f'{{"cniVersion":"1.0.0","code":{FAILURE_CODE},"msg":"{FAILURE_MESSAGE}"}}\n', 1)
+FAILURE: Final = DelegateAnswer(f'{{"cniVersion":"1.0.0","code":{FAILURE_CODE},"msg":"{FAILURE_MESSAGE}"}}\n', 1)
 """An error object of the substitute's own."""
 
 
-class Record(NamedTuple):
+class DelegateRecord(NamedTuple):
     """One execution of the substitute. `stdout` is the real delegate's."""
 
     verb: str
@@ -94,7 +94,7 @@ class Delegate:
         self.path.chmod(0o755)
         self.environ = {"CNI_PATH": ":".join(map(str, (bin_dir, *bin_dirs)))}
 
-    def answer(self, verb: str, answer: Answer | None) -> None:
+    def answer(self, verb: str, answer: DelegateAnswer | None) -> None:
         """Answer one verb this way from now on; None for the real one's answer."""
         files = [self._answers / f"{verb}{suffix}" for suffix in ("", ".code", ".real")]
         for path in files:
@@ -106,7 +106,7 @@ class Delegate:
             if answer.after_real:
                 real.touch()
 
-    def records(self, verb: str = "") -> list[Record]:
+    def records(self, verb: str = "") -> list[DelegateRecord]:
         """Return its executions in their order; only those of `verb` if that is not empty."""
         folders = sorted(self._log.iterdir(), key=lambda folder: int(folder.name))
         records = [_record(folder) for folder in folders]
@@ -125,7 +125,7 @@ class Delegate:
         stdin = json.dumps(request).encode()
         return trial.node.run(execute, self._real, environ=environ, stdin=stdin, timeout=_SECONDS * overload())
 
-    def demand(self, verb: str, execution: Execution, why: str) -> Record:
+    def demand(self, verb: str, execution: Execution, why: str) -> DelegateRecord:
         """Return the last execution with `verb`. Raises ViolationError if the plugin has not executed it so."""
         records = self.records(verb)
         if not records:
@@ -162,11 +162,11 @@ def _object(printed: bytes) -> dict[str, object] | None:
     return document if isinstance(document, dict) else None
 
 
-def _record(folder: Path) -> Record:
+def _record(folder: Path) -> DelegateRecord:
     pairs = (folder / "environ").read_bytes().decode(errors="surrogateescape").split("\0")
     environ = {name: value for name, sign, value in (pair.partition("=") for pair in pairs) if sign}
     stdout = folder / "stdout"
-    return Record(
+    return DelegateRecord(
         verb=environ.get("CNI_COMMAND", ""),
         environ=environ,
         stdin=(folder / "stdin").read_bytes(),

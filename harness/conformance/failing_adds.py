@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from harness.conformance.delegates import Answer, Delegate, recording
+from harness.conformance.delegates import Delegate, DelegateAnswer, recording
 from harness.conformance.finding import NotApplicableError
 from harness.conformance.requests import TrialContainer
 from harness.conformance.sequences import let_go
@@ -112,7 +112,7 @@ def fail_at_route(trial: Trial) -> Delegate:
     if not isinstance(said, dict) or not said.get("ips"):
         raise NotApplicableError("no address of a delegate to go by")
     said["routes"] = [*(said.get("routes") or []), _UNREACHABLE]
-    delegate.answer("ADD", Answer(json.dumps(said), 0, after_real=True))
+    delegate.answer("ADD", DelegateAnswer(json.dumps(said), 0, after_real=True))
     failed = trial.add(environ=delegate.environ)
     if failed.exit_code == 0:
         raise NotApplicableError("a route to an unreachable gateway is no obstacle to the plugin")

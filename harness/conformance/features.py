@@ -18,7 +18,7 @@ from harness.conformance.sentences import Level
 from harness.conformance.subject import Subject
 
 
-class State(StrEnum):
+class FeatureState(StrEnum):
     """How core, or a feature, stands; the better one first."""
 
     PASS = "pass"  # noqa: S105 -- no password
@@ -53,14 +53,14 @@ class Feature(NamedTuple):
 class Standing(NamedTuple):
     """The state of core and of each declared feature, by its name; the versions that the plugins were examined in."""
 
-    core: State
-    extended: Mapping[str, State]
+    core: FeatureState
+    extended: Mapping[str, FeatureState]
     versions: tuple[str, ...]
 
     @property
     def passed(self) -> list[str]:
         """The names of the features that passed."""
-        return [name for name, state in self.extended.items() if state is State.PASS]
+        return [name for name, state in self.extended.items() if state is FeatureState.PASS]
 
 
 def _capability(name: str, check: str) -> Feature:
@@ -195,19 +195,19 @@ def standing_of_all(findings: Sequence[Finding]) -> Standing:
     return Standing(_worst(one.core for one in each), extended, tuple(sorted(versions)))
 
 
-def _state(findings: Iterable[Finding | None]) -> State:
+def _state(findings: Iterable[Finding | None]) -> FeatureState:
     return _worst(map(_contribution, findings))
 
 
-def _contribution(finding: Finding | None) -> State:
+def _contribution(finding: Finding | None) -> FeatureState:
     """Return what one check does to the state of its feature; a MAY that is not followed does nothing."""
     if finding is None:
-        return State.PARTIAL
+        return FeatureState.PARTIAL
     if finding.outcome is Outcome.FAIL or (finding.outcome is Outcome.WARN and finding.check.level is not Level.MAY):
-        return State.FAIL
-    return State.PARTIAL if finding.outcome in {Outcome.ERROR, Outcome.NOT_EXAMINED} else State.PASS
+        return FeatureState.FAIL
+    return FeatureState.PARTIAL if finding.outcome in {Outcome.ERROR, Outcome.NOT_EXAMINED} else FeatureState.PASS
 
 
-def _worst(states: Iterable[State]) -> State:
-    order = list(State)
-    return max(states, key=order.index, default=State.PASS)
+def _worst(states: Iterable[FeatureState]) -> FeatureState:
+    order = list(FeatureState)
+    return max(states, key=order.index, default=FeatureState.PASS)

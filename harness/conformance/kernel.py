@@ -19,7 +19,7 @@ _BY_THE_KERNEL: Final = {"1", "2", "9"}
 """The protocols of routes that no program makes: redirects, the kernel's own, router advertisements."""
 
 
-class Link(NamedTuple):
+class KernelLink(NamedTuple):
     """A link. `mtu` is in bytes; `kind` is that of ip-link(8), such as veth, and empty for a device."""
 
     name: str
@@ -34,7 +34,7 @@ class Link(NamedTuple):
         return any(each.ip == address for each in self.addresses)
 
 
-class Route(NamedTuple):
+class KernelRoute(NamedTuple):
     """A route, once for each of its next hops; `gw` is empty if its destination is on the link.
 
     `mtu` and `advmss` are in bytes, 0 if the route has none of its own. Routes of IPv6 are all of one scope.
@@ -52,12 +52,12 @@ class Route(NamedTuple):
     scope: int
 
 
-def links(netns: str) -> Mapping[str, Link]:
+def links(netns: str) -> Mapping[str, KernelLink]:
     """Return the links of a namespace by name. Raises OSError."""
     return {entry["ifname"]: _link(entry) for entry in _list(netns, "-details", "address", "show")}
 
 
-def routes(netns: str) -> Sequence[Route]:
+def routes(netns: str) -> Sequence[KernelRoute]:
     """Return the routes of a namespace to other machines, of all tables and both families. Raises OSError."""
     return [
         route
@@ -68,18 +68,18 @@ def routes(netns: str) -> Sequence[Route]:
     ]
 
 
-def on_link(there: Sequence[Route], address: Host) -> Route | None:
+def on_link(there: Sequence[KernelRoute], address: Host) -> KernelRoute | None:
     """Return the route of the main table to an address if that is on a link, without a router between."""
     fitting = [route for route in there if route.table == _NUMBERS["table"] and address in route.dst]
     best = max(fitting, key=lambda route: (route.dst.prefixlen, -route.priority), default=None)
     return best if best is not None and not best.gw else None
 
 
-def _link(entry: Mapping[str, Any]) -> Link:
+def _link(entry: Mapping[str, Any]) -> KernelLink:
     addresses = [_address(each) for each in entry["addr_info"] if "local" in each]
     kind = entry.get("linkinfo", {}).get("info_kind", "")
     uses_arp = "NOARP" not in entry["flags"]
-    return Link(entry["ifname"], entry.get("address", ""), entry["mtu"], tuple(addresses), kind, uses_arp)
+    return KernelLink(entry["ifname"], entry.get("address", ""), entry["mtu"], tuple(addresses), kind, uses_arp)
 
 
 def _address(entry: Mapping[str, Any]) -> Address:
@@ -88,7 +88,7 @@ def _address(entry: Mapping[str, Any]) -> Address:
     return ipaddress.ip_interface(f"{entry['local']}{length}")
 
 
-def _routes(entry: Mapping[str, Any], anywhere: str) -> Iterator[Route]:
+def _routes(entry: Mapping[str, Any], anywhere: str) -> Iterator[KernelRoute]:
     dst = ipaddress.ip_network(anywhere if entry["dst"] == "default" else entry["dst"])
     table, scope, priority = (int(entry.get(key, usual)) for key, usual in _NUMBERS.items())
     # One object, in a list.
@@ -96,7 +96,9 @@ def _routes(entry: Mapping[str, Any], anywhere: str) -> Iterator[Route]:
     for hop in (entry, *entry.get("nexthops", ())):
         gateway = hop.get("gateway") or hop.get("via", {}).get("host", "")
         dev, made = hop.get("dev", ""), entry.get("protocol") not in _BY_THE_KERNEL
-        yield Route(dst, gateway, dev, made, table, metrics.get("mtu", 0), metrics.get("advmss", 0), priority, scope)
+        yield KernelRoute(
+            dst, gateway, dev, made, table, metrics.get("mtu", 0), metrics.get("advmss", 0), priority, scope
+        )
 
 
 def _list(netns: str, *arguments: str) -> list[Any]:

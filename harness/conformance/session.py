@@ -32,7 +32,7 @@ class _DeclarationError(Exception):
     """The declaration names a check, plugin or profile that does not exist."""
 
 
-class Session:
+class ConformanceSession:
     """Answers questions. Suites, with the profiles of their plugins, are kept from question to question."""
 
     def __init__(self) -> None:

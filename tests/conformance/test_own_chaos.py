@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.chaos import By, wreak
+from harness.conformance.chaos import PointUnit, kill_adds
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import parse_network_list
@@ -38,12 +38,14 @@ def bridge_in(bin_dir: Path) -> Subject:
     return subject
 
 
-@pytest.mark.parametrize(("kind", "by"), [("direct", By.CALLS), ("served", By.TIME)])
-def test_nothing_is_left_of_a_killed_add(kind: str, by: By, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(("kind", "by"), [("direct", PointUnit.CALLS), ("served", PointUnit.TIME)])
+def test_nothing_is_left_of_a_killed_add(
+    kind: str, by: PointUnit, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     bin_dir: Path = request.getfixturevalue(f"{kind}_bin_dir")
     kills = share(request.config, KILLS, one_in=3)
 
-    chaos = wreak(bridge_in(bin_dir), state_dir=tmp_path, options=CheckOptions(kills=kills, killers=2))
+    chaos = kill_adds(bridge_in(bin_dir), state_dir=tmp_path, options=CheckOptions(kills=kills, killers=2))
 
     assert chaos.by is by
     assert len(chaos.kills) >= kills * 0.9
@@ -59,7 +61,7 @@ def test_the_kills_come_in_the_middle(direct_bin_dir: Path, tmp_path: Path) -> N
         (folder / plugin).write_text(script if plugin == "bridge" else script.replace("DEL", "NEVER"))
         (folder / plugin).chmod(0o755)
 
-    chaos = wreak(bridge_in(folder), state_dir=tmp_path, options=CheckOptions(kills=8, killers=2))
+    chaos = kill_adds(bridge_in(folder), state_dir=tmp_path, options=CheckOptions(kills=8, killers=2))
 
     leaked = [bool(kill.leaked) for kill in chaos.kills]
     assert any(leaked)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.conformance.catalogue import Check, checks
-from harness.conformance.chaos import wreak
+from harness.conformance.chaos import kill_adds
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
 from harness.conformance.run import run_check
@@ -66,7 +66,9 @@ def test_a_device_that_ended_with_its_container_is_no_finding(
 
 def test_nothing_is_left_of_a_killed_add(direct_bin_dir: Path, tmp_path: Path, options: CheckOptions) -> None:
     """Of tap: a device can be in one pod only, and tests/node/host_device/test_crash.py kills its ADDs."""
-    chaos = wreak(interface_plugin("tap", PLUGINS["tap"], direct_bin_dir, WIDE), state_dir=tmp_path, options=options)
+    chaos = kill_adds(
+        interface_plugin("tap", PLUGINS["tap"], direct_bin_dir, WIDE), state_dir=tmp_path, options=options
+    )
 
     assert len(chaos.kills) >= KILLS * 0.9
     assert chaos.leaks == []

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import Check, checks
-from harness.conformance.chaos import wreak
+from harness.conformance.chaos import kill_adds
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
 from harness.conformance.run import run_check
@@ -78,7 +78,7 @@ def test_all_checks_are_there() -> None:
 
 @pytest.mark.slow("kills at many points; test_pods_crash kills an add in make test")
 def test_nothing_is_left_of_a_killed_add(direct_bin_dir: Path, tmp_path: Path) -> None:
-    chaos = wreak(
+    chaos = kill_adds(
         subject(direct_bin_dir), state_dir=tmp_path, options=CheckOptions(timeout=HANG, kills=KILLS, killers=2)
     )
 

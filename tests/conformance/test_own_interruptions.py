@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.chaos import By
+from harness.conformance.chaos import PointUnit
 from tools.soak.soak import Soak, Tally, random_points, soak, subject_in, survey
 
 pytestmark = [pytest.mark.sudo, pytest.mark.slow("a sample of make soak; test_pods_signals ends adds in make test")]
@@ -24,7 +24,9 @@ def test_add_at_random_moments(kind: str, tmp_path: Path, request: pytest.Fixtur
     subject = subject_in(request.getfixturevalue(f"{kind}_bin_dir"))
     _, microseconds = survey(subject, "ADD", tmp_path)
 
-    assert_clean(soak(Soak(kind, subject, "ADD", By.TIME, random_points(24, microseconds, SEED)), tmp_path, JOBS))
+    assert_clean(
+        soak(Soak(kind, subject, "ADD", PointUnit.TIME, random_points(24, microseconds, SEED)), tmp_path, JOBS)
+    )
 
 
 @pytest.mark.parametrize("verb", ["ADD", "DEL"])
@@ -34,4 +36,4 @@ def test_at_system_calls(verb: str, tmp_path: Path, direct_bin_dir: Path) -> Non
     calls, _ = survey(subject, verb, tmp_path)
     points = tuple(range(calls // 2, calls + 1, calls // 48))
 
-    assert_clean(soak(Soak("direct", subject, verb, By.CALLS, points), tmp_path, JOBS))
+    assert_clean(soak(Soak("direct", subject, verb, PointUnit.CALLS, points), tmp_path, JOBS))

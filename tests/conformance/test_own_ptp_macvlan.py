@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.conformance.catalogue import Check, checks
-from harness.conformance.chaos import By, wreak
+from harness.conformance.chaos import PointUnit, kill_adds
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
 from harness.conformance.run import run_check
@@ -81,7 +81,7 @@ def test_nothing_is_left_of_a_killed_add(
 ) -> None:
     bin_dir: Path = request.getfixturevalue(f"{kind}_bin_dir")
 
-    chaos = wreak(interface_plugin(plugin, PLUGINS[plugin], bin_dir, WIDE), state_dir=tmp_path, options=options)
+    chaos = kill_adds(interface_plugin(plugin, PLUGINS[plugin], bin_dir, WIDE), state_dir=tmp_path, options=options)
 
     assert len(chaos.kills) >= options.kills * 0.9
     assert chaos.leaks == []
@@ -98,7 +98,7 @@ def test_nothing_is_left_of_a_verb_that_sigterm_ends(
     calls, _ = survey(examined, verb, tmp_path, options)
     points = tuple(range(calls // 2, calls + 1, max(1, calls // options.kills)))
 
-    tally = soak(Soak("direct", examined, verb, By.CALLS, points, options), tmp_path, 2)
+    tally = soak(Soak("direct", examined, verb, PointUnit.CALLS, points, options), tmp_path, 2)
 
     assert tally.left == []
     assert tally.left_for_good == []

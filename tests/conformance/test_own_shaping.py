@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.conformance.catalogue import Check, checks
-from harness.conformance.chaos import wreak
+from harness.conformance.chaos import kill_adds
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
 from harness.conformance.run import run_check
@@ -80,6 +80,6 @@ def test_conformance(check: Check, plugin: str, bin_dir: Path, tmp_path: Path) -
 @pytest.mark.slow("kills at many points; test_pods_crash kills an add in make test")
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_nothing_is_left_of_a_killed_add(plugin: str, direct_bin_dir: Path, tmp_path: Path) -> None:
-    chaos = wreak(subject(plugin, direct_bin_dir), state_dir=tmp_path / "state", options=OPTIONS)
+    chaos = kill_adds(subject(plugin, direct_bin_dir), state_dir=tmp_path / "state", options=OPTIONS)
 
     assert chaos.leaks == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import checks
-from harness.conformance.chaos import wreak
+from harness.conformance.chaos import kill_adds
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.node_setup import PreparationError
@@ -102,7 +102,7 @@ def test_a_device_that_ends_with_the_container_is_not_missed(plugin: Mapping[str
 def test_the_nodes_on_which_a_plugin_is_killed_are_prepared_too(tmp_path: Path) -> None:
     prepared = CheckOptions(preparation=executable(tmp_path / "prepare", UPLINK), kills=2)
 
-    chaos = wreak(subject(MACVLAN), state_dir=tmp_path, options=prepared)
+    chaos = kill_adds(subject(MACVLAN), state_dir=tmp_path, options=prepared)
 
     assert len(chaos.kills) == 2
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from harness.conformance.catalogue import checks
-from harness.conformance.features import FEATURES, IPV6, State, feature_of, standing
+from harness.conformance.features import FEATURES, IPV6, FeatureState, feature_of, standing
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.heading import verdict
 from harness.conformance.sentences import Level
@@ -93,8 +93,8 @@ def test_a_plugin_without_faults_passes() -> None:
 def test_a_must_of_a_feature_fails_the_feature_and_not_core() -> None:
     found = standing(every_finding(bridge(), "gc-keeps-valid", "check-address-missing"))
 
-    assert found.core is State.PASS
-    assert [name for name, state in found.extended.items() if state is State.FAIL] == ["CHECK", "GC"]
+    assert found.core is FeatureState.PASS
+    assert [name for name, state in found.extended.items() if state is FeatureState.FAIL] == ["CHECK", "GC"]
 
 
 def test_a_must_of_core_fails_core_and_no_feature() -> None:
@@ -104,20 +104,20 @@ def test_a_must_of_core_fails_core_and_no_feature() -> None:
 def test_ipv6_shares_its_checks() -> None:
     found = standing(every_finding(bridge("1.1.0", DUAL_STACK), "add-addresses"))
 
-    assert (found.core, found.extended["IPv6"]) == (State.FAIL, State.FAIL)
+    assert (found.core, found.extended["IPv6"]) == (FeatureState.FAIL, FeatureState.FAIL)
 
 
 @pytest.mark.parametrize(
     ("check", "outcome", "state"),
     [
-        ("containerd-stops", Outcome.WARN, State.FAIL),
-        ("status-exhausted", Outcome.WARN, State.PASS),  # a MAY
-        ("gc-keeps-valid", Outcome.NOT_EXAMINED, State.PARTIAL),
-        ("gc-keeps-valid", Outcome.ERROR, State.PARTIAL),
-        ("gc-keeps-valid", Outcome.NOT_APPLICABLE, State.PASS),
+        ("containerd-stops", Outcome.WARN, FeatureState.FAIL),
+        ("status-exhausted", Outcome.WARN, FeatureState.PASS),  # a MAY
+        ("gc-keeps-valid", Outcome.NOT_EXAMINED, FeatureState.PARTIAL),
+        ("gc-keeps-valid", Outcome.ERROR, FeatureState.PARTIAL),
+        ("gc-keeps-valid", Outcome.NOT_APPLICABLE, FeatureState.PASS),
     ],
 )
-def test_what_an_outcome_does_to_its_feature(check: str, outcome: Outcome, state: State) -> None:
+def test_what_an_outcome_does_to_its_feature(check: str, outcome: Outcome, state: FeatureState) -> None:
     found = every_finding(bridge(), check, outcome=outcome)
     feature = next(feature_of(each.check) for each in found if each.check.id == check)
 

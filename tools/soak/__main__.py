@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from harness.conformance.chaos import By
+from harness.conformance.chaos import PointUnit
 from tools.soak.kills import kill
 from tools.soak.long_life import live
 from tools.soak.soak import Soak, Tally, random_points, soak, subject_in, survey
@@ -82,15 +82,15 @@ def _soaks(options: Namespace, folder: Path, stack: ExitStack) -> Iterator[Soak]
     state_dir = folder / "state"
     for verb in ("ADD", "DEL") if options.every else ():
         calls, _ = survey(direct, verb, state_dir)
-        yield Soak("direct", direct, verb, By.CALLS, tuple(range(1, calls + 1, options.every)))
+        yield Soak("direct", direct, verb, PointUnit.CALLS, tuple(range(1, calls + 1, options.every)))
     for kind, subject in (("direct", direct), ("served", server)) if options.adds else ():
         _, microseconds = survey(subject, "ADD", state_dir)
-        yield Soak(kind, subject, "ADD", By.TIME, random_points(options.adds, microseconds, options.seed))
+        yield Soak(kind, subject, "ADD", PointUnit.TIME, random_points(options.adds, microseconds, options.seed))
 
 
 def _row(tally: Tally) -> tuple[str, ...]:
     wanted = tally.soak
-    when = "at its system calls" if wanted.by is By.CALLS else "at random moments"
+    when = "at its system calls" if wanted.by is PointUnit.CALLS else "at random moments"
     counts = (len(wanted.points), tally.ended, len(tally.left), len(tally.left_for_good))
     return (wanted.kind, wanted.verb, when, *map(str, counts))
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from harness.conformance.chaos import By, killed, settled
+from harness.conformance.chaos import PointUnit, killed, settled
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.requests import TrialContainer
 from harness.conformance.subject import Profile, Subject, subjects_of
@@ -52,7 +52,7 @@ class Soak:
     kind: str
     subject: Subject
     verb: str
-    by: By
+    by: PointUnit
     points: tuple[int, ...]
     """Microseconds after the start, or numbers of system calls."""
     options: CheckOptions = _OPTIONS
@@ -94,7 +94,7 @@ def survey(subject: Subject, verb: str, state_dir: Path, options: CheckOptions =
         trial = Trial(subject, site, options)
         trial.warm_up()
         found = []
-        for by in (By.CALLS, By.TIME):
+        for by in (PointUnit.CALLS, PointUnit.TIME):
             container = trial.new_container()
             if verb == "DEL":
                 trial.attach(container)

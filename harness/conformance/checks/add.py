@@ -138,11 +138,11 @@ def netns_no_namespace(trial: Trial) -> None:
 def without_namespace_leaves_nothing(trial: Trial) -> None:
     """ADD that fails because the namespace is missing leaves the node as it was."""
     trial.warm_up()
-    bystander = trial.new_container()
-    before = trial.snapshot(bystander)
+    unused = trial.new_container()
+    before = trial.snapshot(unused)
     lose_namespace(trial.container)
     expect.failed(trial.add(), f"there is nothing at {trial.container.netns}")
-    trial.demand_same(before, trial.snapshot(bystander), "after ADD failed for want of a namespace")
+    trial.demand_same(before, trial.snapshot(unused), "after ADD failed for want of a namespace")
 
 
 @check("add-bad-prev-result-leaves-nothing", "habit-failed-add-undone", since="0.3.0")

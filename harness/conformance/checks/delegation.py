@@ -11,9 +11,9 @@ from harness.conformance.delegates import (
     FAILURE_CODE,
     FAILURE_MESSAGE,
     REMARK,
-    Answer,
     Delegate,
-    Record,
+    DelegateAnswer,
+    DelegateRecord,
     recording,
 )
 from harness.conformance.finding import NotApplicableError, ViolationError
@@ -145,7 +145,7 @@ def success(trial: Trial) -> None:
     delegate = recording(trial)
     added = expect.succeeded(trial.add(environ=delegate.environ))
     good = delegate.demand("ADD", added, "for its addresses").stdout.decode(errors="replace")
-    for answer in (*(Answer(text, 0) for text in _NO_RESULTS), Answer(good, 1)):
+    for answer in (*(DelegateAnswer(text, 0) for text in _NO_RESULTS), DelegateAnswer(good, 1)):
         container = trial.new_container()
         delegate.answer("ADD", answer)
         added = trial.add(container, environ=delegate.environ)
@@ -281,7 +281,7 @@ def _all_verbs(trial: Trial, environ: Mapping[str, str], *verbs: str) -> Iterato
             yield verb, call()
 
 
-def _decoded(record: Record, executed: Execution) -> dict[str, object]:
+def _decoded(record: DelegateRecord, executed: Execution) -> dict[str, object]:
     try:
         passed = decode_output(record.stdin)
     except ValueError:

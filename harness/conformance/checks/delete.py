@@ -258,16 +258,16 @@ def _take_interface(trial: Trial) -> None:
 
 def _delete_without_namespace(trial: Trial, when: str, **changes: Unpack[Changes]) -> None:
     trial.warm_up()
-    bystander = trial.new_container()
-    before = trial.snapshot(bystander)
+    unused = trial.new_container()
+    before = trial.snapshot(unused)
     if trial.subject.before:
         other = trial.new_container()
         trial.prepare(other)
         lose_namespace(other)
-        demand_of_others(trial, before, other, bystander)
+        demand_of_others(trial, before, other, unused)
     trial.attach()
     demand_no_device(trial, trial.container)
     lose_namespace(trial.container)
     expect.succeeded(trial.delete(**changes), "DEL without the namespace")
     trial.detach_others(trial.container)
-    demand_no_more(trial, before, when, bystander)
+    demand_no_more(trial, before, when, unused)

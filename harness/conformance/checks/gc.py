@@ -1,4 +1,4 @@
-"""GC: it removes stale resources and keeps valid ones, in every form of the list of valid attachments."""
+"""GC: it removes stale resources and keeps valid ones, in every form of the list; interfaces tell attachments apart."""
 
 import time
 from typing import Final
@@ -27,6 +27,7 @@ _COLLECTS: Final = (_FORWARDS, "gc-removes-stale")
 _SETTLING: Final = 2.0
 """Seconds for the kernel to take the links of a namespace away."""
 _PAUSE: Final = 0.05
+_FIREWALLS: Final = ("nft ", "iptables ")
 
 
 @check("gc-keeps-valid", "gc-valid-attachments", since=_SINCE, attachments=2)
@@ -54,11 +55,11 @@ def removes_stale(trial: Trial) -> None:
 def empty_list(trial: Trial) -> None:
     """GC with an empty list removes the leftovers of every attachment."""
     trial.warm_up()
-    bystander = trial.new_container()
-    before = trial.snapshot(bystander)
-    _leave_stale(trial, before, bystander)
+    unused = trial.new_container()
+    before = trial.snapshot(unused)
+    _leave_stale(trial, before, unused)
     expect.succeeded(trial.gc())
-    demand_soon_same(trial, before, "after GC with an empty list, whose containers are gone", bystander)
+    demand_soon_same(trial, before, "after GC with an empty list, whose containers are gone", unused)
 
 
 @check("gc-spelling-of-spec", "gc-valid-attachments", "gc-removes-stale", since=_SINCE, attachments=2, needs=_COLLECTS)
@@ -98,8 +99,7 @@ def keeps_other_interface(trial: Trial) -> None:
     second = trial.second_interface()
     trial.attach()
     first = trial.snapshot()
-    if trial.add(second).exit_code != 0:
-        raise NotApplicableError("the plugin gives a container no second interface, which it may refuse")
+    _attach_also(trial, second)
     both = trial.snapshot()
     expect.succeeded(trial.gc(trial.container))
     after = trial.snapshot()
@@ -206,3 +206,79 @@ def _leave_stale(trial: Trial, before: Snapshot, seen: TrialContainer) -> None:
         left = trial.leftovers(before, trial.snapshot(seen))
     if not left:
         raise NotApplicableError("a container that vanishes leaves nothing on the node")
+
+
+@check("gc-keeps-every-interface", "gc-valid-attachments", since=_SINCE, attachments=2)
+def keeps_every_interface(trial: Trial) -> None:
+    """GC leaves everything of a container whose two attachments are both in the list."""
+    second = trial.second_interface()
+    trial.attach()
+    _attach_also(trial, second)
+    before = trial.snapshot()
+    expect.succeeded(trial.gc(trial.container, second))
+    trial.demand_same(before, trial.snapshot(), f"after GC with {_in_words(trial.container, second)} in its list")
+
+
+@check("gc-keeps-second-interface", "gc-valid-attachments", since=_SINCE, attachments=2)
+def keeps_second_interface(trial: Trial) -> None:
+    """GC leaves a container's second interface if that is in the list, and the first one is not."""
+    second = trial.second_interface()
+    trial.attach(second)
+    alone = trial.snapshot()
+    _attach_also(trial, trial.container)
+    beside = trial.snapshot()
+    expect.succeeded(trial.gc(second))
+    after = trial.snapshot()
+    # Both together may share a thing of another form, such as one route with two next hops.
+    gone = [each for each in _gone(trial, alone, after) if each in _gone(trial, beside, after)]
+    if gone:
+        raise ViolationError(f"all of {second.ifname}, which is in the list, after GC", "; ".join(gone))
+
+
+@check(
+    "gc-removes-stale-interface",
+    "gc-removes-stale",
+    "gc-removes-reservations",
+    since=_SINCE,
+    attachments=2,
+    needs=_COLLECTS,
+)
+def removes_stale_interface(trial: Trial) -> None:
+    """GC removes the reservations and rules of a container's second interface, if the first one alone is in the list.
+
+    The interface itself may stay: a plugin may assume that the namespace was deleted.
+    """
+    second = trial.second_interface()
+    trial.attach()
+    trial.prepare(second)
+    before = trial.snapshot()
+    _attach_also(trial, second)
+    if not _kept_on_node(trial.leftovers(before, trial.snapshot())):
+        raise NotApplicableError("a second interface has neither a reservation nor a rule of its own")
+    expect.succeeded(trial.gc(trial.container))
+    left = _kept_on_node(trial.leftovers(before, trial.snapshot()))
+    if left:
+        raise ViolationError(f"nothing of {second.ifname}, which is not in the list, after GC", "; ".join(left))
+
+
+def _attach_also(trial: Trial, container: TrialContainer) -> None:
+    if trial.add(container).exit_code != 0:
+        raise NotApplicableError("the plugin gives a container no second interface, which it may refuse")
+
+
+def _in_words(*containers: TrialContainer) -> str:
+    return " and ".join(each.ifname for each in containers)
+
+
+def _gone(trial: Trial, before: Snapshot, after: Snapshot) -> list[str]:
+    return [each.in_words() for each in _disappeared(trial, before, after)]
+
+
+def _kept_on_node(left: list[Difference]) -> list[str]:
+    """Return in words the records in files, and the rules and sets of the node's firewall."""
+    return [
+        each.in_words()
+        for each in left
+        if each.kind != "disappeared"
+        and (each.place == "files" or (each.place == "node" and each.thing.startswith(_FIREWALLS)))
+    ]

@@ -5,10 +5,9 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from harness.conformance import kernel
 from harness.conformance.catalogue import check
 from harness.conformance.finding import NotApplicableError
-from harness.conformance.kernel import Network, links, routes
+from harness.conformance.kernel import KernelRoute, Network, links, routes
 from harness.conformance.sequences import Mismatch, demand_true_result
 from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
@@ -122,7 +121,7 @@ def _only_address(network: Network) -> str:
     return str(network.network_address) if network.prefixlen == network.max_prefixlen else ""
 
 
-def _is_as_said(there: kernel.Route, said: Route) -> bool:
+def _is_as_said(there: KernelRoute, said: Route) -> bool:
     """Tell whether a route has all properties in the result's route, which may leave some out."""
     if there.dst != said.dst or said.table not in {None, there.table}:
         return False
@@ -134,10 +133,10 @@ def _is_as_said(there: kernel.Route, said: Route) -> bool:
     return all(wanted in {0, found} for wanted, found in numbers)
 
 
-def _place(route: Route | kernel.Route) -> str:
+def _place(route: Route | KernelRoute) -> str:
     return f"{route.dst} via {route.gw}" if route.gw else str(route.dst)
 
 
-def _in_words(route: Route | kernel.Route) -> str:
+def _in_words(route: Route | KernelRoute) -> str:
     numbers = [(name, getattr(route, name)) for name in ("mtu", "advmss", "priority", "scope")]
     return _place(route) + "".join(f" {name} {value}" for name, value in numbers if value)

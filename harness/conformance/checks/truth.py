@@ -5,7 +5,7 @@ from typing import Final
 
 from harness.conformance.catalogue import check
 from harness.conformance.finding import ViolationError
-from harness.conformance.kernel import Link, links
+from harness.conformance.kernel import KernelLink, links
 from harness.conformance.sequences import Mismatch, demand_true_result
 from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
@@ -137,7 +137,7 @@ def _other_prefix_lengths(trial: Trial, result: Result) -> Iterator[Mismatch]:
             yield Mismatch(f"{there[0]} among the ips, as in the container", str(ip.address))
 
 
-def _known_links(trial: Trial, result: Result) -> Iterator[tuple[Interface, Link]]:
+def _known_links(trial: Trial, result: Result) -> Iterator[tuple[Interface, KernelLink]]:
     """Yield the interfaces of a result that are in the container or on the node, each with its link in the kernel."""
     places = {trial.container.netns: links(trial.container.netns), "": links(trial.node_netns)}
     for interface in result.interfaces:

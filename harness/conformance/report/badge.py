@@ -4,10 +4,10 @@ from html import escape
 from typing import Final
 
 from harness.conformance.examination import Examination
-from harness.conformance.features import State, standing_of_all
+from harness.conformance.features import FeatureState, standing_of_all
 from harness.conformance.report.heading import verdict
 
-_GROUND: Final = {State.PASS: "#1a7f37", State.PARTIAL: "#8a6100", State.FAIL: "#b3261e"}
+_GROUND: Final = {FeatureState.PASS: "#1a7f37", FeatureState.PARTIAL: "#8a6100", FeatureState.FAIL: "#b3261e"}
 """White on each has a contrast of 4.5 or more."""
 _HEIGHT: Final = 20
 _PADDING: Final = 7
@@ -21,9 +21,9 @@ def to_svg(examination: Examination) -> str:
     A run that was cut short is at most partial.
     """
     text = verdict(examination.findings)
-    state = standing_of_all(examination.findings).core if examination.findings else State.PARTIAL
-    if examination.cut_short and state is State.PASS:
-        state = State.PARTIAL
+    state = standing_of_all(examination.findings).core if examination.findings else FeatureState.PARTIAL
+    if examination.cut_short and state is FeatureState.PASS:
+        state = FeatureState.PARTIAL
     name, _, said = text.partition(" core: ") if " core: " in text else ("CNI", "", text)
     if examination.cut_short:
         said += " (incomplete)"

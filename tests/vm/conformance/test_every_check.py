@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import Check, checks
-from harness.conformance.chaos import wreak
+from harness.conformance.chaos import kill_adds
 from harness.conformance.finding import Outcome
 from harness.conformance.run import run_check
 from tests.conformance.full_kernel import PROFILES, require_kind, subject
@@ -47,7 +47,7 @@ def test_nothing_is_left_of_a_killed_add(plugin: str, node: Node, served_bin_dir
     require_kind(plugin, node)
     options = with_uplink(tmp_path, kills=KILLS)
 
-    chaos = wreak(subject(plugin, served_bin_dir, WIDE), state_dir=tmp_path, options=options)
+    chaos = kill_adds(subject(plugin, served_bin_dir, WIDE), state_dir=tmp_path, options=options)
 
     assert len(chaos.kills) >= KILLS * 0.9
     assert chaos.leaks == []

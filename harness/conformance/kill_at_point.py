@@ -1,7 +1,7 @@
 """Executing a program and killing it on the way: at its n-th system call, or some time after its start.
 
-    python -I killer.py calls N SIGNAL REPORT PROGRAM
-    python -I killer.py after MICROSECONDS SIGNAL REPORT PROGRAM
+    python -I kill_at_point.py calls N SIGNAL REPORT PROGRAM
+    python -I kill_at_point.py after MICROSECONDS SIGNAL REPORT PROGRAM
 
 PROGRAM gets the standard streams and the environment unchanged. SIGNAL is a number. SIGKILL also ends all processes
 that PROGRAM has started; another signal is for PROGRAM alone, which may go on. REPORT gets two numbers as text: the

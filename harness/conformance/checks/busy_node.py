@@ -1,0 +1,154 @@
+"""The node's other work: ADD, DEL and GC leave its policies, rules, routes, addresses and parameters alone.
+
+The node has links to two machines, a default route, a firewall, and forwarding.
+"""
+
+import re
+from typing import Final, NamedTuple
+
+from harness.conformance import expect
+from harness.conformance.catalogue import check
+from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.outside_changes import command
+from harness.conformance.sentences import Level
+from harness.conformance.traffic import answered
+from harness.conformance.trial import Trial
+from harness.snapshot import Difference, Snapshot
+from skel.versions import VERB_SINCE
+
+_LINKS: Final = (("other0", "192.0.2", "2001:db8:a::"), ("other1", "198.51.100", "2001:db8:b::"))
+"""Ranges of the documentation (RFC 5737, RFC 3849)."""
+_MACHINE_PORT: Final = "node0"
+_FIREWALL: Final = """\
+table ip filter {
+    chain INPUT { type filter hook input priority filter; policy accept; }
+    chain FORWARD {
+        type filter hook forward priority filter; policy %(policy)s;
+        ip saddr 203.0.113.7 accept
+        ip saddr 203.0.113.8 drop
+    }
+    chain OUTPUT { type filter hook output priority filter; policy accept; }
+}
+table inet conformance {
+    set trusted { type ipv4_addr; elements = { 203.0.113.7, 203.0.113.9 }; }
+    chain forward {
+        type filter hook forward priority filter + 5; policy accept;
+        ip saddr @trusted accept
+    }
+}
+"""
+"""Tables as iptables makes them, and one of another program."""
+_PARAMETERS: Final = ("ipv4/ip_forward", "ipv6/conf/all/forwarding", "ipv4/conf/other1/rp_filter")
+"""These are set to 1."""
+_PORT: Final = 8080
+_EXPECTED: Final = "what the node had for its other work as it was"
+
+
+class NeighbourMachine(NamedTuple):
+    """A machine that is linked to the node: the path of its namespace, and its address."""
+
+    netns: str
+    address: str
+
+
+def give_work(trial: Trial, *, policy: str) -> tuple[NeighbourMachine, NeighbourMachine]:
+    """Give the node other work. `policy`, "accept" or "drop", is for packets that it forwards.
+
+    The first machine is the next hop of the node's default route. Raises NotApplicableError.
+    """
+    machines = []
+    on_node = []
+    for name, ipv4, ipv6 in _LINKS:
+        machine = NeighbourMachine(trial.new_container().netns, f"{ipv4}.2")
+        on_node += [
+            f"link add name {name} type veth peer name {_PORT} netns {machine.netns}",
+            f"address add {ipv4}.1/30 dev {name}",
+            f"address add {ipv6}1/64 dev {name} nodad",
+            f"link set dev {name} up",
+        ]
+        machines.append(machine)
+    _require(trial, trial.node_netns, "ip", "-batch", "-", stdin="\n".join(on_node))
+    for machine, (_, ipv4, _) in zip(machines, _LINKS, strict=True):
+        there = (
+            f"address add {ipv4}.2/30 dev {_PORT}",
+            f"link set dev {_PORT} up",
+            f"route add default via {ipv4}.1",
+        )
+        _require(trial, machine.netns, "ip", "-batch", "-", stdin="\n".join(there))
+    _require(trial, trial.node_netns, "ip", "route", "add", "default", "via", machines[0].address)
+    for parameter in _PARAMETERS:
+        _require(trial, trial.node_netns, "tee", f"/proc/sys/net/{parameter}", stdin="1")
+    _require(trial, trial.node_netns, "nft", "--file", "-", stdin=_FIREWALL % {"policy": policy})
+    first, second = machines
+    return first, second
+
+
+def losses(trial: Trial, before: Snapshot, after: Snapshot) -> list[Difference]:
+    """Return the things of the node that disappeared or changed, without those of the interfaces that pods use.
+
+    A plugin may move an interface that the preparation made into a pod, and change one that a plugin before it made.
+    """
+    own = {"lo", *(name for name, _, _ in _LINKS)}
+    of_pods = before.section("node", "links").keys() - own
+    return [
+        each
+        for each in trial.leftovers(before, after)
+        if each.place == "node" and each.kind != "appeared" and not of_pods & set(re.split(r"[\s./:]+", each.name))
+    ]
+
+
+def _require(trial: Trial, netns: str, *words: str, stdin: str = "") -> None:
+    done = command(trial, netns, *words, stdin=stdin)
+    if done.returncode != 0:
+        raise NotApplicableError(f"the node can be given no other work: {words[0]}: {done.stderr.strip()}")
+
+
+# Forwarding is on already, so that a plugin that turns it on changes nothing.
+@check("add-keeps-node", "add-interface")
+def add_keeps_node(trial: Trial) -> None:
+    """ADD leaves the node's own firewall policies and rules, routes, addresses and parameters as they were."""
+    before = _at_work(trial)
+    trial.attach()
+    _demand_kept(losses(trial, before, trial.snapshot()), "after ADD")
+
+
+@check("add-keeps-forwarding", "add-interface")
+def add_keeps_forwarding(trial: Trial) -> None:
+    """Packets that the node forwards between other machines still arrive after ADD."""
+    first, second = give_work(trial, policy="accept")
+    if not answered(second.netns, _PORT, first.netns, second.address, _PORT):
+        raise NotApplicableError("the node forwards nothing between two machines before ADD, either")
+    trial.attach()
+    if not answered(second.netns, _PORT, first.netns, second.address, _PORT):
+        raise ViolationError("packets that the node forwards between two machines to arrive after ADD", "none arrives")
+
+
+@check("del-keeps-node", "del-undoes")
+def del_keeps_node(trial: Trial) -> None:
+    """DEL of the last container leaves the node's own policies, rules, routes, addresses and parameters alone."""
+    before = _at_work(trial)
+    trial.attach()
+    changed_by_add = {(each.thing, each.name) for each in losses(trial, before, trial.snapshot())}
+    expect.succeeded(trial.delete())
+    left = losses(trial, before, trial.snapshot())
+    _demand_kept([each for each in left if (each.thing, each.name) not in changed_by_add], "after ADD and DEL")
+
+
+@check("gc-keeps-node", "gc-only-stale", since=VERB_SINCE["GC"], level=Level.SHOULD)
+def gc_keeps_node(trial: Trial) -> None:
+    """GC leaves the node's own firewall policies and rules, routes, addresses and parameters as they were."""
+    before = _at_work(trial)
+    trial.gc()
+    _demand_kept(losses(trial, before, trial.snapshot()), "after GC")
+
+
+def _at_work(trial: Trial) -> Snapshot:
+    """Give the node other work, have the plugins before the one under test do theirs, and return the state."""
+    give_work(trial, policy="drop")
+    trial.prepare(trial.container)
+    return trial.snapshot()
+
+
+def _demand_kept(lost: list[Difference], when: str) -> None:
+    if lost:
+        raise ViolationError(f"{_EXPECTED}, {when}", "; ".join(each.in_words() for each in lost))
