@@ -12,9 +12,9 @@ from harness.table import Table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from harness.conformance.runtime_side.demand import RuntimeCheck
-    from harness.conformance.runtime_side.networks import WitnessedNetwork
-    from harness.conformance.runtime_side.records import Records
+    from harness.conformance.runtime_checks.catalogue import RuntimeCheck
+    from harness.conformance.runtime_checks.networks import RecordedNetwork
+    from harness.conformance.runtime_checks.records import Records
 
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path, resolve_path=True)
 
@@ -74,23 +74,23 @@ def runtime(
 
 
 def _records(judged: Path | None, settings: Settings, names: tuple[str, ...], speaks: str) -> "Records":
-    from harness.conformance.runtime_side.records import RecordError, read_records
+    from harness.conformance.runtime_checks.records import RecordError, read_records
 
     try:
         if judged is not None:
             return read_records(judged, speaks=speaks)
-        from harness.conformance.runtime_side.course import run_course
-        from harness.conformance.runtime_side.networks import NETWORKS
+        from harness.conformance.runtime_checks.driver import drive_libcni
+        from harness.conformance.runtime_checks.networks import NETWORKS
 
         needs_root("conformance runtime --runtime libcni", "makes network namespaces")
-        return run_course(settings.state_dir, _networks(names) if names else NETWORKS)
+        return drive_libcni(settings.state_dir, _networks(names) if names else NETWORKS)
     except RecordError as error:
         raise click.ClickException(str(error)) from None
 
 
 def _judge(records: "Records", checks: "Sequence[RuntimeCheck]", settings: Settings, *, failures: bool) -> int:
-    from harness.conformance.runtime_side.judge import judge
-    from harness.conformance.runtime_side.report import document_of_runtime, report_on_runtime
+    from harness.conformance.runtime_checks.catalogue import judge
+    from harness.conformance.runtime_checks.report import document_of_runtime, report_on_runtime
 
     findings = judge(records, checks)
     if settings.is_table:
@@ -101,8 +101,8 @@ def _judge(records: "Records", checks: "Sequence[RuntimeCheck]", settings: Setti
     return 1 if any(finding.is_fatal for finding in findings) else 0
 
 
-def _install(records: Path, settings: Settings, networks: "Sequence[WitnessedNetwork]") -> None:
-    from harness.conformance.runtime_side.witness import install
+def _install(records: Path, settings: Settings, networks: "Sequence[RecordedNetwork]") -> None:
+    from harness.conformance.runtime_checks.recorder import install
 
     if len(settings.bin_dirs) != 1 or settings.conf_dir is None:
         raise click.UsageError("--install needs one folder for executables (--bin-dir), and one for lists (--conf-dir)")
@@ -112,8 +112,8 @@ def _install(records: Path, settings: Settings, networks: "Sequence[WitnessedNet
     say(f"witnesses record into {records}")
 
 
-def _networks(names: tuple[str, ...]) -> "list[WitnessedNetwork]":
-    from harness.conformance.runtime_side.networks import NETWORKS
+def _networks(names: tuple[str, ...]) -> "list[RecordedNetwork]":
+    from harness.conformance.runtime_checks.networks import NETWORKS
 
     known = {network.name: network for network in NETWORKS}
     for name in names:
@@ -123,7 +123,7 @@ def _networks(names: tuple[str, ...]) -> "list[WitnessedNetwork]":
 
 
 def _checks(ids: tuple[str, ...]) -> "list[RuntimeCheck]":
-    from harness.conformance.runtime_side.demand import runtime_checks
+    from harness.conformance.runtime_checks.catalogue import runtime_checks
 
     checks = runtime_checks()
     for wanted in ids:
@@ -133,7 +133,7 @@ def _checks(ids: tuple[str, ...]) -> "list[RuntimeCheck]":
 
 
 def _print_catalogue(checks: "Sequence[RuntimeCheck]", settings: Settings, *, is_whole: bool) -> None:
-    from harness.conformance.runtime_side.report import catalogue_of_runtimes, catalogue_table, unchecked_of_runtimes
+    from harness.conformance.runtime_checks.report import catalogue_of_runtimes, catalogue_table, unchecked_of_runtimes
     from harness.conformance.sentences import load
 
     sentences = list(load().values())

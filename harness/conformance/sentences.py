@@ -32,7 +32,7 @@ _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 class Sentence(NamedTuple):
     """One sentence. `section` is its heading; `why_not` is the reason why no check can enforce it, or empty.
 
-    Sentences about runtimes are enforced by the checks of `harness.conformance.runtime_side`.
+    Sentences about runtimes are enforced by the checks of `harness.conformance.runtime_checks`.
     """
 
     id: str

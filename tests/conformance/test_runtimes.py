@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.finding import Outcome
-from harness.conformance.runtime_side.course import run_course
-from harness.conformance.runtime_side.demand import runtime_checks
-from harness.conformance.runtime_side.judge import judge
+from harness.conformance.runtime_checks.catalogue import judge, runtime_checks
+from harness.conformance.runtime_checks.driver import drive_libcni
 from tests.conformance.faulty_runtimes import operations, requests
 from tests.conformance.faulty_runtimes.fault import Fault, records_of
 
@@ -20,7 +19,7 @@ pytestmark = [
 
 
 def test_our_libcni_does_as_demanded(tmp_path: Path) -> None:
-    findings = judge(run_course(tmp_path))
+    findings = judge(drive_libcni(tmp_path))
 
     assert {finding.check.id: finding.breaches for finding in findings if finding.outcome is not Outcome.PASS} == {}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.conformance.runtime_side.demand import runtime_checks
+from harness.conformance.runtime_checks.catalogue import runtime_checks
 from tests.cli import Cli
 
 pytestmark = pytest.mark.sudo

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.conformance.runtime_side.demand import runtime_checks
+from harness.conformance.runtime_checks.catalogue import runtime_checks
 from tests.nodes import until
 from tests.runtime.containerd import Containerd
 from tests.runtime.cri import SECONDS, CriError, Pod

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from harness.conformance.catalogue import checks
-from harness.conformance.runtime_side.demand import runtime_checks
+from harness.conformance.runtime_checks.catalogue import runtime_checks
 from harness.conformance.sentences import Level, Sentence
 from harness.libcni.networks import read_network_file
 from tests.cli import ROOT

@@ -6,16 +6,15 @@ from typing import Any
 import pytest
 
 from harness.conformance.finding import Outcome
-from harness.conformance.runtime_side.demand import runtime_checks
-from harness.conformance.runtime_side.judge import RuntimeFinding, judge
-from harness.conformance.runtime_side.networks import NETWORKS, from_document
-from harness.conformance.runtime_side.records import Call, Records
+from harness.conformance.runtime_checks.catalogue import RuntimeFinding, judge, runtime_checks
+from harness.conformance.runtime_checks.networks import NETWORKS, from_document
+from harness.conformance.runtime_checks.records import RecordedCall, Records
 from harness.conformance.sentences import load
 
 [FIRST] = [network for network in NETWORKS if network.name == "witness-no-gc"]
 
 
-def call(verb: str, place: int, start: int, end: int | None, **changes: Any) -> Call:
+def call(verb: str, place: int, start: int, end: int | None, **changes: Any) -> RecordedCall:
     """An execution of a witness as a sound runtime has it, with changes to the request and to the record."""
     variables = {"CNI_CONTAINERID": "one", "CNI_IFNAME": "eth0", "CNI_NETNS": "/run/netns/one", "CNI_ARGS": "A=1;B=2"}
     result = {"cniVersion": "1.1.0", "ips": [{"address": f"192.0.2.{place}/24"}], "dns": {}}
@@ -33,7 +32,7 @@ def call(verb: str, place: int, start: int, end: int | None, **changes: Any) -> 
     }
     record |= {name: changes.pop(name) for name in ("netns", "code", "stdout") if name in changes}
     variables |= {name: changes.pop(name) for name in list(changes) if name.startswith("CNI_")}
-    return Call(
+    return RecordedCall(
         type=FIRST.types[place - 1],
         start=start,
         end=end,
@@ -43,12 +42,12 @@ def call(verb: str, place: int, start: int, end: int | None, **changes: Any) -> 
     )
 
 
-def findings(*calls: Call, **records: Any) -> dict[str, RuntimeFinding]:
+def findings(*calls: RecordedCall, **records: Any) -> dict[str, RuntimeFinding]:
     """The findings of a network with two plugins, by check."""
     return {finding.check.id: finding for finding in judge(Records([FIRST], calls, **records))}
 
 
-def breached(*calls: Call, **records: Any) -> set[str]:
+def breached(*calls: RecordedCall, **records: Any) -> set[str]:
     """The checks that catch something."""
     return {name for name, finding in findings(*calls, **records).items() if finding.breaches}
 

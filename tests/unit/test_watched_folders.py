@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from harness.conformance.runtime_side.networks import NETWORKS
-from harness.conformance.runtime_side.witness import install as install_witnesses
+from harness.conformance.runtime_checks.networks import NETWORKS
+from harness.conformance.runtime_checks.recorder import install as install_recorders
 from harness.install.files import Content, install
 
 # include/uapi/linux/inotify.h: those that fsnotify, the library of containerd, asks for
@@ -98,7 +98,7 @@ def test_install_writes_a_list_by_rename_from_a_hidden_name(
 def test_witnesses_lists_are_written_by_rename_from_a_hidden_name(tmp_path: Path, conf_dir: Path, watch: Watch) -> None:
     network = NETWORKS[0]
 
-    install_witnesses(tmp_path / "records", tmp_path / "bin", conf_dir, [network])
+    install_recorders(tmp_path / "records", tmp_path / "bin", conf_dir, [network])
 
     assert_noticed(watch, network.file)
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.conformance.runtime_side.course import Course, OwnLibcni, drive
-from harness.conformance.runtime_side.networks import NETWORKS
-from harness.conformance.runtime_side.records import Records, read_records
-from harness.conformance.runtime_side.witness import install
+from harness.conformance.runtime_checks.driver import OwnLibcni, RuntimeDriver, drive
+from harness.conformance.runtime_checks.networks import NETWORKS
+from harness.conformance.runtime_checks.recorder import install
+from harness.conformance.runtime_checks.records import Records, read_records
 from harness.libcni.execute import Execution, Executor, PluginError
 from harness.runtime.site import Site
 from netlink.namespace import entered, open_namespace
@@ -68,17 +68,17 @@ class Fault:
     runtime: type[FaultyLibcni] = FaultyLibcni
     spoil: Spoil | None = None
     also: frozenset[str] = frozenset()
-    course: type[Course] = Course
-    drive: Callable[[Course], None] | None = field(default=None)
+    driver: type[RuntimeDriver] = RuntimeDriver
+    drive: Callable[[RuntimeDriver], None] | None = field(default=None)
 
 
-def _asks(course: Course) -> None:
+def _asks(driver: RuntimeDriver) -> None:
     """Send VERSION and STATUS, and nothing else."""
-    network = course.read("witness-no-gc")
+    network = driver.read("witness-no-gc")
     assert network is not None
-    for ask in (course.runtime.versions, course.runtime.status):
+    for ask in (driver.runtime.versions, driver.runtime.status):
         with suppress(PluginError):
-            course.node.run(ask, network)
+            driver.node.run(ask, network)
 
 
 def spoiled(check: str, verbs: str, spoil: Spoil, *networks: str, also: str = "") -> Fault:
@@ -104,9 +104,9 @@ def records_of(fault: Fault, folder: Path) -> Records:
         executor = SpoilingExecutor([place / "bin", place / "bin/witness-folder"], timeout=900)
         if fault.spoil is not None:
             executor.spoil = fault.spoil
-        course = fault.course(site, node, fault.runtime(executor, node.var_lib_cni), place)
+        driver = fault.driver(site, node, fault.runtime(executor, node.var_lib_cni), place)
         if fault.drive is not None:
-            fault.drive(course)
+            fault.drive(driver)
         else:
-            drive(course, fault.networks)
+            drive(driver, fault.networks)
         return read_records(place / "records", speaks=CURRENT)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.conformance.runtime_side.course import Course
+from harness.conformance.runtime_checks.driver import RuntimeDriver
 from harness.libcni.attachment import Attachment
 from harness.libcni.execute import PluginError
 from harness.libcni.networks import NetworkList, parse_network_list, read_network_file
@@ -190,7 +190,7 @@ class _ReadsEveryFolder(FaultyLibcni):
         return read_network_file(path)
 
 
-class _EndlessContainers(Course):
+class _EndlessContainers(RuntimeDriver):
     """A course on which the containers' namespaces stay."""
 
     def end(self, *attachments: Attachment) -> None:
@@ -198,24 +198,24 @@ class _EndlessContainers(Course):
         del attachments
 
 
-def _shares_a_namespace(course: Course) -> None:
-    network = course.read("witness-no-gc")
+def _shares_a_namespace(driver: RuntimeDriver) -> None:
+    network = driver.read("witness-no-gc")
     assert network is not None
-    one = course.attachment()
-    both = [one, course.attachment("net1", netns=one.netns)]
+    one = driver.attachment()
+    both = [one, driver.attachment("net1", netns=one.netns)]
     for attachment in both:
-        course.node.run(course.runtime.add, network, attachment)
+        driver.node.run(driver.runtime.add, network, attachment)
     for attachment in both:
-        course.node.run(course.runtime.delete, network, attachment)
-    course.end(*both)
+        driver.node.run(driver.runtime.delete, network, attachment)
+    driver.end(*both)
 
 
-def _has_no_namespace(course: Course) -> None:
-    network = course.read("witness-no-gc")
+def _has_no_namespace(driver: RuntimeDriver) -> None:
+    network = driver.read("witness-no-gc")
     assert network is not None
-    attachment = course.attachment(netns="/run/netns/not-made-yet")
+    attachment = driver.attachment(netns="/run/netns/not-made-yet")
     with suppress(PluginError):
-        course.node.run(course.runtime.add, network, attachment)
+        driver.node.run(driver.runtime.add, network, attachment)
 
 
 def _fault(check: str, runtime: type[FaultyLibcni], *networks: str, also: str = "") -> Fault:
@@ -234,7 +234,7 @@ FAULTS = [
     _fault("add-error-reported", _HidesTheError, "witness-failing"),
     _fault("del-reverse-order", _DeletesForwards),
     _fault("del-stops-at-error", _GoesOnWithDel, "witness-errors"),
-    Fault("namespace-removed", course=_EndlessContainers),
+    Fault("namespace-removed", driver=_EndlessContainers),
     _fault("check-order", _ChecksBackwards),
     _fault("check-added-only", _ChecksAfterDel),
     _fault("check-disabled", _ForgetsSwitches, "witness-no-check"),

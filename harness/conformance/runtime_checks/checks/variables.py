@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from contextlib import suppress
 
-from harness.conformance.runtime_side.demand import Observation, demand
-from harness.conformance.runtime_side.history import ATTACHMENT_VERBS, History
-from harness.conformance.runtime_side.wording import listed
+from harness.conformance.runtime_checks.catalogue import Observation, check, listed
+from harness.conformance.runtime_checks.history import ATTACHMENT_VERBS, History
 from skel.errors import CniError
 from skel.names import check_container_id, ifname_flaw, parse_cni_args
 
@@ -20,14 +19,14 @@ _ANY = "any request"
 _ATTACHMENT = "a request for a container"
 
 
-@demand("command", "runtime-command", needs=_ANY)
+@check("command", "runtime-command", needs=_ANY)
 def names_a_verb(history: History) -> Iterator[Observation]:
     """CNI_COMMAND is one of the specification's operations."""
     for call in history.calls:
         yield Observation(call, listed(_VERBS), "" if call.verb in _VERBS else repr(call.verb))
 
 
-@demand("variables-set", "runtime-required-variables", needs=_ANY)
+@check("variables-set", "runtime-required-variables", needs=_ANY)
 def sets_the_variables(history: History) -> Iterator[Observation]:
     """Every required variable of the verb is set, and not empty."""
     for call in history.sent(*_REQUIRED):
@@ -35,7 +34,7 @@ def sets_the_variables(history: History) -> Iterator[Observation]:
         yield Observation(call, listed(_REQUIRED[call.verb]), f"without {listed(missing)}" if missing else "")
 
 
-@demand("container-id", "runtime-container-id", "runtime-attachment-container-id", needs=_ATTACHMENT)
+@check("container-id", "runtime-container-id", "runtime-attachment-container-id", needs=_ATTACHMENT)
 def names_the_container(history: History) -> Iterator[Observation]:
     """CNI_CONTAINERID begins with a letter or digit, and goes on with these, '_', '.' and '-'."""
     for call in history.sent(*ATTACHMENT_VERBS):
@@ -46,7 +45,7 @@ def names_the_container(history: History) -> Iterator[Observation]:
         yield Observation(call, "a valid container ID", got)
 
 
-@demand("ifname", "runtime-attachment-ifname", needs=_ATTACHMENT)
+@check("ifname", "runtime-attachment-ifname", needs=_ATTACHMENT)
 def names_the_interface(history: History) -> Iterator[Observation]:
     """CNI_IFNAME is a name that the kernel accepts for an interface."""
     for call in history.sent(*ATTACHMENT_VERBS):
@@ -54,7 +53,7 @@ def names_the_interface(history: History) -> Iterator[Observation]:
         yield Observation(call, "the name of an interface", f"{call.ifname!r}: {flaw}" if flaw else "")
 
 
-@demand("netns-path", "runtime-attachment-netns", needs="an ADD or CHECK")
+@check("netns-path", "runtime-attachment-netns", needs="an ADD or CHECK")
 def names_the_namespace(history: History) -> Iterator[Observation]:
     """CNI_NETNS of ADD and CHECK is the absolute path of a network namespace."""
     for call in history.sent("ADD", "CHECK"):
@@ -63,7 +62,7 @@ def names_the_namespace(history: History) -> Iterator[Observation]:
         yield Observation(call, "the path of a network namespace", "" if is_right else repr(path))
 
 
-@demand("netns-constant", "runtime-attachment-netns", needs="several requests for one container with a namespace")
+@check("netns-constant", "runtime-attachment-netns", needs="several requests for one container with a namespace")
 def keeps_the_namespace(history: History) -> Iterator[Observation]:
     """All requests for a container from its ADD to its DEL have the same network namespace."""
     first: dict[tuple[str, str], str] = {}
@@ -76,7 +75,7 @@ def keeps_the_namespace(history: History) -> Iterator[Observation]:
             yield Observation(call, first[key], got)
 
 
-@demand("networking-domain", "runtime-networking-domain", needs="a request with a network namespace")
+@check("networking-domain", "runtime-networking-domain", needs="a request with a network namespace")
 def executes_in_its_own_domain(history: History) -> Iterator[Observation]:
     """Plugins run in the runtime's network namespace, not in the container's."""
     for call in history.sent(*ATTACHMENT_VERBS):
@@ -86,7 +85,7 @@ def executes_in_its_own_domain(history: History) -> Iterator[Observation]:
             yield Observation(call, "the runtime's network namespace", "the container's" if is_inside else "")
 
 
-@demand("cni-args", "runtime-attachment-args", needs="a request with CNI_ARGS")
+@check("cni-args", "runtime-attachment-args", needs="a request with CNI_ARGS")
 def writes_args_as_pairs(history: History) -> Iterator[Observation]:
     """CNI_ARGS are pairs KEY=VALUE with semicolons between."""
     for call in history.sent(*ATTACHMENT_VERBS):
@@ -98,7 +97,7 @@ def writes_args_as_pairs(history: History) -> Iterator[Observation]:
             yield Observation(call, "KEY=VALUE;KEY=VALUE", got)
 
 
-@demand("cni-path", "runtime-search-paths", needs="any request but VERSION")
+@check("cni-path", "runtime-search-paths", needs="any request but VERSION")
 def names_the_folders(history: History) -> Iterator[Observation]:
     """CNI_PATH lists the folders of plugins, among them that of the executed one."""
     for call in history.sent(*(verb for verb in _VERBS if verb != "VERSION")):

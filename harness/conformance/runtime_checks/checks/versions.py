@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator
 
-from harness.conformance.runtime_side.demand import Observation, demand
-from harness.conformance.runtime_side.demands.deleting import is_at_least
-from harness.conformance.runtime_side.history import History
-from harness.conformance.runtime_side.wording import in_json
+from harness.conformance.runtime_checks.catalogue import Observation, check, in_json
+from harness.conformance.runtime_checks.checks.delete_and_check import is_at_least
+from harness.conformance.runtime_checks.history import History
 from skel.errors import CniError
 from skel.versions import VERB_SINCE, parse
 
 
-@demand(
+@check(
     "version-highest",
     "runtime-highest-version",
     needs="evidence of the versions that the runtime speaks: VERSION, the highest version of a list, or --speaks",
@@ -27,7 +26,7 @@ def takes_the_highest_version(history: History) -> Iterator[Observation]:
             yield Observation(call, wanted, "" if call.version == wanted else call.version or "no version")
 
 
-@demand("version-constant", "runtime-configuration-until-delete", needs="requests after an ADD")
+@check("version-constant", "runtime-configuration-until-delete", needs="requests after an ADD")
 def keeps_the_version(history: History) -> Iterator[Observation]:
     """CHECK and DEL are of the version of the ADD."""
     for operation in history.of("CHECK", "DEL"):
@@ -37,7 +36,7 @@ def keeps_the_version(history: History) -> Iterator[Observation]:
             yield Observation(call, wanted, "" if call.version == wanted else call.version or "no version")
 
 
-@demand("verb-in-version", "runtime-verb-since", needs="a CHECK, GC or STATUS")
+@check("verb-in-version", "runtime-verb-since", needs="a CHECK, GC or STATUS")
 def sends_known_verbs(history: History) -> Iterator[Observation]:
     """CHECK is sent from version 0.4.0 on, GC and STATUS from 1.1.0 on."""
     for call in history.sent(*VERB_SINCE):
@@ -46,7 +45,7 @@ def sends_known_verbs(history: History) -> Iterator[Observation]:
         yield Observation(call, f"version {since} or later", got)
 
 
-@demand("version-input", "runtime-version-input", needs="a VERSION")
+@check("version-input", "runtime-version-input", needs="a VERSION")
 def gives_version_its_input(history: History) -> Iterator[Observation]:
     """VERSION gets an object with `cniVersion`."""
     for call in history.sent("VERSION"):

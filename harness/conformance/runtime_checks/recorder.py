@@ -1,8 +1,8 @@
-"""The witness: an executable in POSIX sh that records each of its executions, and answers by its script.
+"""The recorder: an executable in POSIX sh that records each of its executions, and answers by its script.
 
-It makes a veth pair, so that its result is true, and needs the programs ip and nsenter. Its folder of records holds
-`executions/N`, with N in the order of starts and ends together: two executions overlap if the numbers of their starts
-and ends do. No clock is needed.
+Documents and files call it a witness. It makes a veth pair, so that its result is true, and needs ip and nsenter. Its
+folder of records holds `executions/N`, with N in the order of starts and ends together: two executions overlap if the
+numbers of their starts and ends do. No clock is needed.
 """
 
 import json
@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from harness.conformance.runtime_side.networks import Misfit, WitnessedNetwork, from_document
+from harness.conformance.runtime_checks.networks import PlannedFailure, RecordedNetwork, from_document
 from harness.files import write_atomically
 from skel.strict_json import decode_json
 
 _NETWORKS: Final = "networks.json"
 
 # /proc/$$/environ is the environment before the shell has changed it.
-# The first free number is that of the entries so far, unless another witness takes it at this moment.
+# The first free number is that of the entries so far, unless another recorder takes it at this moment.
 _SCRIPT: Final = r"""#!/bin/sh
 PATH="${PATH:+$PATH:}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -110,8 +110,8 @@ esac
 """
 
 
-def install(records: Path, bin_dir: Path, conf_dir: Path, networks: Sequence[WitnessedNetwork]) -> list[Path]:
-    """Write witnesses and lists of `networks`, which record into `records`; return the files. Raises OSError.
+def install(records: Path, bin_dir: Path, conf_dir: Path, networks: Sequence[RecordedNetwork]) -> list[Path]:
+    """Write recorders and lists of `networks`, which record into `records`; return the files. Raises OSError.
 
     Records of earlier executions stay, and those of networks that were installed before count as well.
     """
@@ -122,8 +122,8 @@ def install(records: Path, bin_dir: Path, conf_dir: Path, networks: Sequence[Wit
             path = bin_dir / str(plugin["type"])
             _write(path, _script(records, place, path.name), mode=0o755)
             written.append(path)
-        for misfit in network.misfits:
-            _prescribe(records, network.types[misfit.place - 1], misfit)
+        for failure in network.failures:
+            _plan(records, network.types[failure.place - 1], failure)
         listed = conf_dir / network.file
         beside = conf_dir / str(network.document["name"])
         for index, plugin in enumerate(network.beside):
@@ -137,7 +137,7 @@ def install(records: Path, bin_dir: Path, conf_dir: Path, networks: Sequence[Wit
     return written
 
 
-def read_networks(records: Path) -> list[WitnessedNetwork]:
+def read_networks(records: Path) -> list[RecordedNetwork]:
     """Return the networks that were installed with this folder of records. Raises OSError, ValueError."""
     path = records / _NETWORKS
     if not path.exists():
@@ -153,10 +153,10 @@ def _script(records: Path, place: int, type: str) -> str:
     return "".join(lines)
 
 
-def _prescribe(records: Path, type: str, misfit: Misfit) -> None:
+def _plan(records: Path, type: str, failure: PlannedFailure) -> None:
     folder = records / "misfits" / type
-    _write(folder / misfit.verb, misfit.times)
-    _write(folder / f"{misfit.verb}-message", f"{type} fails {misfit.verb} by its script")
+    _write(folder / failure.verb, failure.times)
+    _write(folder / f"{failure.verb}-message", f"{type} fails {failure.verb} by its script")
 
 
 def _write(path: Path, text: str, *, mode: int = 0o644) -> None:

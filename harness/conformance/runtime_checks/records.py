@@ -1,4 +1,4 @@
-"""The records of witnesses: the requests of a runtime, and the answers."""
+"""The records that recorders have written: the requests of a runtime, and the answers."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from harness.conformance.runtime_side.networks import WitnessedNetwork
-from harness.conformance.runtime_side.witness import read_networks
+from harness.conformance.runtime_checks.networks import RecordedNetwork
+from harness.conformance.runtime_checks.recorder import read_networks
 from harness.files import write_atomically
 from skel.strict_json import decode_json
 
@@ -16,12 +16,12 @@ _REPORTS = "reported.json"
 
 
 class RecordError(Exception):
-    """The folder has no records of witnesses, or they are unreadable."""
+    """The folder has no records, or they are unreadable."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call:
-    """One execution of a witness.
+class RecordedCall:
+    """One execution of a recorder.
 
     `start` and `end` are its numbers in the order of all starts and ends; `end` is None if it did not end by itself.
     `domain` is the network namespace that it ran in, `netns` the one that CNI_NETNS names, each as the kernel
@@ -110,8 +110,8 @@ class Records:
     version of the specification that the runtime is said to speak, empty if nobody says so.
     """
 
-    networks: Sequence[WitnessedNetwork]
-    calls: Sequence[Call]
+    networks: Sequence[RecordedNetwork]
+    calls: Sequence[RecordedCall]
     reports: Sequence[Report] = ()
     living: frozenset[str] = frozenset()
     speaks: str = ""
@@ -145,13 +145,13 @@ def _reports(folder: Path) -> list[Report]:
     return [Report(**each) for each in json.loads(path.read_bytes())] if path.exists() else []
 
 
-def _call(record: Path, number: int) -> Call | None:
-    """Return an execution, None if the number is that of an end, or of a witness that is about to write. OSError."""
+def _call(record: Path, number: int) -> RecordedCall | None:
+    """Return an execution, None if the number is that of an end, or of a recorder that is about to write. OSError."""
     if not (record / "stdin").exists() or not (record / "type").exists():
         return None
     end = _text(record / "end")
     code = _text(record / "code")
-    return Call(
+    return RecordedCall(
         type=_text(record / "type"),
         start=number,
         end=int(end) if end else None,
@@ -174,7 +174,7 @@ def _text(path: Path) -> str:
     return path.read_text(errors="surrogateescape").strip() if path.exists() else ""
 
 
-def _living(calls: Sequence[Call]) -> frozenset[str]:
+def _living(calls: Sequence[RecordedCall]) -> frozenset[str]:
     """Return the namespaces of the calls whose paths name them still."""
     living = set()
     for call in calls:

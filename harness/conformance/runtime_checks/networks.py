@@ -1,4 +1,4 @@
-"""The network lists for a runtime under examination. Each names witnesses of its own: the file tells list and place."""
+"""The network lists for a runtime under examination. Each names recorders of its own: the file tells list and place."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -32,16 +32,16 @@ _CAPABILITIES: Final[Sequence[Mapping[str, bool]]] = (
 )
 
 
-class Misfit(NamedTuple):
-    """A prescribed failure of one witness. `place` counts from 1; `times` is "always", or "once" per attachment."""
+class PlannedFailure(NamedTuple):
+    """A planned failure of one recorder. `place` counts from 1; `times` is "always", or "once" per attachment."""
 
     place: int
     verb: str
     times: str = _ALWAYS
 
 
-class WitnessedNetwork(NamedTuple):
-    """A network list, the plugins in the folder beside it, and the prescribed failures of its witnesses.
+class RecordedNetwork(NamedTuple):
+    """A network list, the plugins in the folder beside it, and the planned failures of its recorders.
 
     `valid` is False for a list that the specification forbids.
     """
@@ -49,7 +49,7 @@ class WitnessedNetwork(NamedTuple):
     name: str
     document: dict[str, object]
     beside: tuple[dict[str, object], ...] = ()
-    misfits: tuple[Misfit, ...] = ()
+    failures: tuple[PlannedFailure, ...] = ()
     valid: bool = True
 
     @property
@@ -60,7 +60,7 @@ class WitnessedNetwork(NamedTuple):
 
     @property
     def types(self) -> list[str]:
-        """The witnesses, by the names of their files: those of the list, then those of the folder beside it."""
+        """The recorders, by the names of their files: those of the list, then those of the folder beside it."""
         return [str(plugin["type"]).rpartition("/")[2] for plugin in (*self.inlined, *self.beside)]
 
     @property
@@ -86,35 +86,36 @@ class WitnessedNetwork(NamedTuple):
 
     def to_document(self) -> dict[str, object]:
         """Return a JSON object for `from_document`."""
-        misfits = [list(misfit) for misfit in self.misfits]
         return {
             "name": self.name,
             "list": self.document,
             "beside": list(self.beside),
-            "misfits": misfits,
+            "misfits": [list(failure) for failure in self.failures],
             "valid": self.valid,
         }
 
 
-def from_document(document: Mapping[str, object]) -> WitnessedNetwork:
+def from_document(document: Mapping[str, object]) -> RecordedNetwork:
     """Return the network of `to_document`. Raises ValueError."""
     match document:
-        case {"name": str(name), "list": dict(listed), "beside": list(beside), "misfits": list(misfits)}:
+        case {"name": str(name), "list": dict(listed), "beside": list(beside), "misfits": list(failures)}:
             valid = document.get("valid") is not False
-            return WitnessedNetwork(name, listed, tuple(beside), tuple(Misfit(*each) for each in misfits), valid)
+            return RecordedNetwork(
+                name, listed, tuple(beside), tuple(PlannedFailure(*each) for each in failures), valid
+            )
     raise ValueError(f"no network of witnesses: {json.dumps(document)[:200]}")
 
 
 def _network(
     name: str,
-    *misfits: Misfit,
+    *failures: PlannedFailure,
     count: int = 2,
     beside: int = 0,
     listed_name: str = "",
     type_prefix: str = "",
     valid: bool = True,
     **keys: object,
-) -> WitnessedNetwork:
+) -> RecordedNetwork:
     assert keys.keys() <= set(LIST_KEYS)  # noqa: S101 -- a slip of this module, not of a user
     plugins: list[dict[str, object]] = []
     for index in range(count + beside):
@@ -128,13 +129,19 @@ def _network(
         **keys,
         "plugins": plugins[:count],
     }
-    return WitnessedNetwork(name, document, tuple(plugins[count:]), misfits, valid)
+    return RecordedNetwork(name, document, tuple(plugins[count:]), failures, valid)
 
 
-NETWORKS: Final[Sequence[WitnessedNetwork]] = (
+NETWORKS: Final[Sequence[RecordedNetwork]] = (
     _network(FIRST, count=3, beside=1),
-    _network("witness-failing", Misfit(2, "ADD"), count=3),
-    _network("witness-errors", Misfit(2, "DEL", _ONCE), Misfit(1, "GC"), Misfit(2, "GC"), count=3),
+    _network("witness-failing", PlannedFailure(2, "ADD"), count=3),
+    _network(
+        "witness-errors",
+        PlannedFailure(2, "DEL", _ONCE),
+        PlannedFailure(1, "GC"),
+        PlannedFailure(2, "GC"),
+        count=3,
+    ),
     _network("witness-no-check", disableCheck=True),
     _network("witness-no-gc", disableGC=True),
     _network("witness-inlined", beside=1, loadOnlyInlinedPlugins=True),

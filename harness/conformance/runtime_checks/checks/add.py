@@ -2,25 +2,27 @@
 
 from collections.abc import Iterator
 
-from harness.conformance.runtime_side.demand import Observation, demand
-from harness.conformance.runtime_side.history import History, Operation, without_empty
-from harness.conformance.runtime_side.wording import in_json, listed
+from harness.conformance.runtime_checks.catalogue import (
+    Observation,
+    check,
+    compared,
+    compared_order,
+    in_json,
+    listed,
+)
+from harness.conformance.runtime_checks.history import History, Operation, without_empty
 from harness.conformance.sentences import Level
 
 _ADD = "an ADD"
 
 
-@demand("add-order", "runtime-add-every-plugin", needs=_ADD)
+@check("add-order", "runtime-add-every-plugin", needs=_ADD)
 def executes_every_plugin_in_order(history: History) -> Iterator[Observation]:
     """ADD executes every plugin of the list once, in the list's order."""
-    for operation in history.of("ADD"):
-        plugins = history.plugins(operation.key.network)
-        wanted = plugins[: len(operation.calls)] if operation.failed or operation.broken_off else plugins
-        is_right = operation.types == wanted
-        yield Observation(operation.calls[0], listed(wanted), "" if is_right else listed(operation.types))
+    yield from compared_order(history, "ADD")
 
 
-@demand("add-no-prev-result", "runtime-prev-result-not-first", needs=_ADD)
+@check("add-no-prev-result", "runtime-prev-result-not-first", needs=_ADD)
 def gives_the_first_plugin_no_result(history: History) -> Iterator[Observation]:
     """The first plugin of an ADD gets no prevResult."""
     for operation in history.of("ADD"):
@@ -29,17 +31,15 @@ def gives_the_first_plugin_no_result(history: History) -> Iterator[Observation]:
         yield Observation(first, "no prevResult", got)
 
 
-@demand("add-prev-result", "runtime-prev-result", "runtime-add-result", needs="an ADD that came to its second plugin")
+@check("add-prev-result", "runtime-prev-result", "runtime-add-result", needs="an ADD that came to its second plugin")
 def passes_results_on(history: History) -> Iterator[Observation]:
     """Each later plugin of an ADD gets the result of the plugin before it as prevResult."""
     for operation in history.of("ADD"):
         for before, call in zip(operation.calls, operation.calls[1:], strict=False):
-            wanted = without_empty(before.result)
-            got = without_empty(call.request.get("prevResult"))
-            yield Observation(call, in_json(wanted), "" if got == wanted else in_json(got))
+            yield compared(call, without_empty(before.result), without_empty(call.request.get("prevResult")))
 
 
-@demand("add-stops-at-error", "runtime-add-halts", needs="an ADD that failed")
+@check("add-stops-at-error", "runtime-add-halts", needs="an ADD that failed")
 def stops_at_the_first_error(history: History) -> Iterator[Observation]:
     """ADD executes no further plugin after one has failed."""
     for operation in history.of("ADD"):
@@ -50,7 +50,7 @@ def stops_at_the_first_error(history: History) -> Iterator[Observation]:
                 break
 
 
-@demand("add-once", "runtime-add-once", needs=_ADD)
+@check("add-once", "runtime-add-once", needs=_ADD)
 def adds_an_interface_once(history: History) -> Iterator[Observation]:
     """No interface of a container is added twice without a DEL in between."""
     added: set[tuple[str, str]] = set()
@@ -64,7 +64,7 @@ def adds_an_interface_once(history: History) -> Iterator[Observation]:
         added.add(key)
 
 
-@demand("add-then-del", "runtime-add-then-delete", needs="an ADD that succeeded, of a container that is gone")
+@check("add-then-del", "runtime-add-then-delete", needs="an ADD that succeeded, of a container that is gone")
 def deletes_in_the_end(history: History) -> Iterator[Observation]:
     """Every ADD is followed by a DEL, at the latest when the container has ended."""
     for operation in history.of("ADD"):
@@ -72,7 +72,7 @@ def deletes_in_the_end(history: History) -> Iterator[Observation]:
             yield from _followed(history, operation)
 
 
-@demand("del-after-failed-add", "runtime-delete-after-failed-add", needs="an ADD that failed")
+@check("del-after-failed-add", "runtime-delete-after-failed-add", needs="an ADD that failed")
 def deletes_after_a_failure(history: History) -> Iterator[Observation]:
     """An ADD that failed is followed by a DEL, too."""
     for operation in history.of("ADD"):
@@ -80,7 +80,7 @@ def deletes_after_a_failure(history: History) -> Iterator[Observation]:
             yield from _followed(history, operation)
 
 
-@demand("add-new-namespace", "runtime-new-netns", needs="an ADD in a network namespace")
+@check("add-new-namespace", "runtime-new-netns", needs="an ADD in a network namespace")
 def makes_a_namespace_before(history: History) -> Iterator[Observation]:
     """The container's network namespace exists before the first plugin runs, and is no other container's."""
     owners: dict[str, str] = {}
@@ -99,7 +99,7 @@ def makes_a_namespace_before(history: History) -> Iterator[Observation]:
         owners[call.netns] = container
 
 
-@demand(
+@check(
     "add-result-reported",
     "runtime-stores-result",
     level=Level.CONVENTION,
@@ -112,13 +112,11 @@ def returns_the_last_result(history: History) -> Iterator[Observation]:
             same = (report.network, report.container_id, report.ifname) == tuple(operation.key)
             wanted = history.result(operation)
             if same and wanted is not None and not report.error:
-                got = without_empty(report.result)
-                sound = without_empty(wanted)
-                yield Observation(operation.calls[-1], in_json(sound), "" if got == sound else in_json(got))
+                yield compared(operation.calls[-1], without_empty(wanted), without_empty(report.result))
                 break
 
 
-@demand("add-error-reported", "runtime-add-halts", needs="a report of an ADD that failed")
+@check("add-error-reported", "runtime-add-halts", needs="a report of an ADD that failed")
 def returns_the_error(history: History) -> Iterator[Observation]:
     """The runtime returns the error of the plugin that failed an ADD."""
     for report in history.reports("ADD"):

@@ -1,4 +1,4 @@
-"""All verbs of this project's own libcni, for all lists of witnesses, on a node that is removed afterwards."""
+"""All verbs of this project's own libcni, for all lists of recorders, on a node that is removed afterwards."""
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
-from harness.conformance.runtime_side.networks import FIRST, NETWORKS, WitnessedNetwork
-from harness.conformance.runtime_side.records import Records, Report, add_report, read_records
-from harness.conformance.runtime_side.witness import install
+from harness.conformance.runtime_checks.networks import FIRST, NETWORKS, RecordedNetwork
+from harness.conformance.runtime_checks.recorder import install
+from harness.conformance.runtime_checks.records import Records, Report, add_report, read_records
 from harness.libcni.attachment import Attachment
 from harness.libcni.cache import ResultCache
 from harness.libcni.execute import Executor, PluginError
@@ -32,11 +32,11 @@ _CAPABILITY_ARGS: Final = {
 }
 _CNI_ARGS: Final = (("IgnoreUnknown", "1"), ("K8S_POD_NAME", "witnessed"))
 _TIMEOUT_S: Final = 300.0
-"""For one witness, which does little: only a hang reaches it."""
+"""For one recorder, which does little: only a hang reaches it."""
 
 
 class RuntimeUnderTest(Protocol):
-    """The operations of a runtime that a course uses, as `Libcni` has them."""
+    """The operations of a runtime that a driver uses, as `Libcni` has them."""
 
     def add(self, network: NetworkList, attachment: Attachment) -> Mapping[str, object]:
         """Make an attachment."""
@@ -77,8 +77,8 @@ class OwnLibcni(Libcni):
         return read_network_file(path)
 
 
-class Course:
-    """The steps of a course: operations on a node, each reported as the runtime reports it to its caller."""
+class RuntimeDriver:
+    """Drives a runtime: operations on a node, each reported as the runtime reports it to its caller."""
 
     def __init__(self, site: Site, node: Node, runtime: RuntimeUnderTest, folder: Path) -> None:
         """Store the runtime; `folder` has records, executables and lists."""
@@ -120,7 +120,7 @@ class Course:
                 remove_namespace(netns)
 
 
-def run_course(state_dir: Path, networks: Sequence[WitnessedNetwork] = NETWORKS) -> Records:
+def drive_libcni(state_dir: Path, networks: Sequence[RecordedNetwork] = NETWORKS) -> Records:
     """Drive our own libcni through all verbs for `networks`; return the records. Raises OSError, RecordError."""
     with Site(state_dir, "runtime") as site:
         node = site.node(threads=4)
@@ -128,54 +128,56 @@ def run_course(state_dir: Path, networks: Sequence[WitnessedNetwork] = NETWORKS)
         records = folder / "records"
         install(records, folder / "bin", folder / "lists", networks)
         executor = Executor([folder / "bin"], timeout=_TIMEOUT_S)
-        drive(Course(site, node, OwnLibcni(executor, node.var_lib_cni), folder), [each.name for each in networks])
+        drive(
+            RuntimeDriver(site, node, OwnLibcni(executor, node.var_lib_cni), folder), [each.name for each in networks]
+        )
         return read_records(records, speaks=CURRENT)
 
 
-def drive(course: Course, networks: Sequence[str]) -> None:
+def drive(driver: RuntimeDriver, networks: Sequence[str]) -> None:
     """Drive a runtime through all verbs for the named networks. Its errors are reported, not raised."""
     for name in networks:
-        network = course.read(name)
+        network = driver.read(name)
         if network is None:
             continue
         if name == FIRST:
-            _whole_life(course, network)
+            _whole_life(driver, network)
         else:
-            _short_life(course, network)
+            _short_life(driver, network)
 
 
-def _whole_life(course: Course, network: NetworkList) -> None:
+def _whole_life(driver: RuntimeDriver, network: NetworkList) -> None:
     """Two containers at once, one with two interfaces; CHECK, GC and everything else between."""
-    runtime, name = course.runtime, network.name
-    first, other = course.attachment(), course.attachment()
+    runtime, name = driver.runtime, network.name
+    first, other = driver.attachment(), driver.attachment()
     second = Attachment(first.container_id, first.netns, "net1", first.cni_args, first.capability_args)
-    course.ask("VERSION", name, lambda: runtime.versions(network))
-    course.ask("STATUS", name, lambda: runtime.status(network))
+    driver.ask("VERSION", name, lambda: runtime.versions(network))
+    driver.ask("STATUS", name, lambda: runtime.status(network))
     with ThreadPoolExecutor(2) as both:
-        for added in [both.submit(course.node.run, runtime.add, network, each) for each in (first, other)]:
+        for added in [both.submit(driver.node.run, runtime.add, network, each) for each in (first, other)]:
             added.result()
-    course.ask("ADD", name, lambda: runtime.add(network, second), second)
+    driver.ask("ADD", name, lambda: runtime.add(network, second), second)
     for each in (first, second, other):
-        course.ask("CHECK", name, partial(runtime.check, network, each), each)
+        driver.ask("CHECK", name, partial(runtime.check, network, each), each)
     valid = [(each.container_id, each.ifname) for each in (first, second, other)]
-    course.ask("GC", name, lambda: runtime.gc(network, valid))
+    driver.ask("GC", name, lambda: runtime.gc(network, valid))
     for each in (second, first):
-        course.ask("DEL", name, partial(runtime.delete, network, each), each)
-    course.ask("DEL", name, lambda: runtime.delete(network, first), first)
-    course.end(first)
-    course.ask("GC", name, lambda: runtime.gc(network, valid[2:]))
-    course.ask("DEL", name, lambda: runtime.delete(network, other), other)
-    course.end(other)
+        driver.ask("DEL", name, partial(runtime.delete, network, each), each)
+    driver.ask("DEL", name, lambda: runtime.delete(network, first), first)
+    driver.end(first)
+    driver.ask("GC", name, lambda: runtime.gc(network, valid[2:]))
+    driver.ask("DEL", name, lambda: runtime.delete(network, other), other)
+    driver.end(other)
 
 
-def _short_life(course: Course, network: NetworkList) -> None:
+def _short_life(driver: RuntimeDriver, network: NetworkList) -> None:
     """One container; DEL is repeated until it succeeds, as kubelet does."""
-    runtime, name = course.runtime, network.name
-    attachment = course.attachment()
+    runtime, name = driver.runtime, network.name
+    attachment = driver.attachment()
     key = (attachment.container_id, attachment.ifname)
-    if course.ask("ADD", name, lambda: runtime.add(network, attachment), attachment):
-        course.ask("CHECK", name, lambda: runtime.check(network, attachment), attachment)
-        course.ask("GC", name, lambda: runtime.gc(network, [key]))
-        if not course.ask("DEL", name, lambda: runtime.delete(network, attachment), attachment):
-            course.ask("DEL", name, lambda: runtime.delete(network, attachment), attachment)
-    course.end(attachment)
+    if driver.ask("ADD", name, lambda: runtime.add(network, attachment), attachment):
+        driver.ask("CHECK", name, lambda: runtime.check(network, attachment), attachment)
+        driver.ask("GC", name, lambda: runtime.gc(network, [key]))
+        if not driver.ask("DEL", name, lambda: runtime.delete(network, attachment), attachment):
+            driver.ask("DEL", name, lambda: runtime.delete(network, attachment), attachment)
+    driver.end(attachment)

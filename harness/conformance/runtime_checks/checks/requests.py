@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
-from harness.conformance.runtime_side.demand import Observation, demand
-from harness.conformance.runtime_side.history import ATTACHMENT_VERBS, History
-from harness.conformance.runtime_side.records import Call
-from harness.conformance.runtime_side.wording import in_json, listed
+from harness.conformance.runtime_checks.catalogue import Observation, check, in_json, listed
+from harness.conformance.runtime_checks.history import ATTACHMENT_VERBS, History
+from harness.conformance.runtime_checks.records import RecordedCall
 from skel.strict_json import decode_json
 
 _CONFIGURED = (*ATTACHMENT_VERBS, "GC", "STATUS")
@@ -14,7 +13,7 @@ _GENERATED = frozenset({"cniVersion", "name", "prevResult", "runtimeConfig", "ar
 """Keys that are the runtime's, or that other checks look at."""
 
 
-@demand("stdin-one-object", "runtime-stdin-configuration", needs=_ANY)
+@check("stdin-one-object", "runtime-stdin-configuration", needs=_ANY)
 def sends_one_object(history: History) -> Iterator[Observation]:
     """Standard input is one JSON object in UTF-8."""
     for call in history.calls:
@@ -25,7 +24,7 @@ def sends_one_object(history: History) -> Iterator[Observation]:
         yield Observation(call, "one JSON object", got)
 
 
-@demand("name-inserted", "runtime-name-inserted", needs=_ANY)
+@check("name-inserted", "runtime-name-inserted", needs=_ANY)
 def inserts_the_name(history: History) -> Iterator[Observation]:
     """Every request has the name of the network."""
     for call in history.sent(*_CONFIGURED):
@@ -34,7 +33,7 @@ def inserts_the_name(history: History) -> Iterator[Observation]:
         yield Observation(call, f"name: {in_json(wanted)}", "" if got == wanted else in_json(got))
 
 
-@demand("version-inserted", "runtime-version-inserted", needs=_ANY)
+@check("version-inserted", "runtime-version-inserted", needs=_ANY)
 def inserts_the_version(history: History) -> Iterator[Observation]:
     """Every request has a cniVersion, one of those that the list offers."""
     for call in history.sent(*_CONFIGURED):
@@ -43,7 +42,7 @@ def inserts_the_version(history: History) -> Iterator[Observation]:
         yield Observation(call, f"cniVersion: {' or '.join(sorted(offered))}", got)
 
 
-@demand("capabilities-removed", "runtime-capabilities-removed", needs="a request to a plugin with capabilities")
+@check("capabilities-removed", "runtime-capabilities-removed", needs="a request to a plugin with capabilities")
 def removes_capabilities(history: History) -> Iterator[Observation]:
     """ADD, DEL and CHECK have no key `capabilities`."""
     for call in history.sent(*ATTACHMENT_VERBS):
@@ -52,7 +51,7 @@ def removes_capabilities(history: History) -> Iterator[Observation]:
             yield Observation(call, "no key capabilities", sent)
 
 
-@demand("runtime-config-filtered", "runtime-runtime-config", needs="an ADD")
+@check("runtime-config-filtered", "runtime-runtime-config", needs="an ADD")
 def filters_by_capability(history: History) -> Iterator[Observation]:
     """No runtimeConfig has a capability that the plugin's configuration does not declare true."""
     for call in history.sent(*ATTACHMENT_VERBS):
@@ -62,7 +61,7 @@ def filters_by_capability(history: History) -> Iterator[Observation]:
         yield Observation(call, expected, listed(strange) if strange else "")
 
 
-@demand("runtime-config-inserted", "runtime-capability-arguments", needs="a request with runtimeConfig")
+@check("runtime-config-inserted", "runtime-capability-arguments", needs="a request with runtimeConfig")
 def inserts_every_capability(history: History) -> Iterator[Observation]:
     """Plugins of one operation that declare a capability get the same value of it, or none of them gets it."""
     for operation in history.of(*ATTACHMENT_VERBS):
@@ -75,7 +74,7 @@ def inserts_every_capability(history: History) -> Iterator[Observation]:
             yield Observation(call, f"runtimeConfig: {in_json(wanted)}", "" if mine == wanted else in_json(mine))
 
 
-@demand(
+@check(
     "fields-unchanged",
     "runtime-additional-fields-passed",
     "runtime-unknown-fields-preserved",
@@ -91,7 +90,7 @@ def passes_fields_unchanged(history: History) -> Iterator[Observation]:
         yield Observation(call, in_json({key: wanted[key] for key in changed}) if changed else "as configured", got)
 
 
-@demand("fields-only", "runtime-other-fields", "runtime-configuration-transformed", needs=_ANY)
+@check("fields-only", "runtime-other-fields", "runtime-configuration-transformed", needs=_ANY)
 def adds_no_other_field(history: History) -> Iterator[Observation]:
     """A request has no field besides the plugin's own and those that the specification has the runtime insert."""
     for call in history.sent(*_CONFIGURED):
@@ -112,11 +111,11 @@ def _same(one: object, other: object) -> bool:
     return isinstance(one, bool) == isinstance(other, bool) and one == other
 
 
-def _declared(history: History, call: Call) -> set[str]:
+def _declared(history: History, call: RecordedCall) -> set[str]:
     declared = history.configuration(call).get("capabilities")
     return {key for key, value in declared.items() if value is True} if isinstance(declared, dict) else set()
 
 
-def _runtime_config(call: Call) -> dict[str, object]:
+def _runtime_config(call: RecordedCall) -> dict[str, object]:
     found = call.request.get("runtimeConfig")
     return found if isinstance(found, dict) else {}

@@ -2,15 +2,12 @@
 
 from collections.abc import Iterator
 
-from harness.conformance.runtime_side.demand import Observation, demand
-from harness.conformance.runtime_side.history import History
-from harness.conformance.runtime_side.networks import WitnessedNetwork
-from harness.conformance.runtime_side.wording import listed
+from harness.conformance.runtime_checks.catalogue import Observation, check, listed
+from harness.conformance.runtime_checks.history import History
+from harness.conformance.runtime_checks.networks import RecordedNetwork
 
 
-@demand(
-    "network-name", "runtime-network-name-characters", needs="a request for, or a report of, a list with a bad name"
-)
+@check("network-name", "runtime-network-name-characters", needs="a request for, or a report of, a list with a bad name")
 def refuses_bad_names(history: History) -> Iterator[Observation]:
     """A list whose name has forbidden characters is refused."""
     for network in history.records.networks:
@@ -18,7 +15,7 @@ def refuses_bad_names(history: History) -> Iterator[Observation]:
             yield from _refused(history, network, "no execution of a list with this name")
 
 
-@demand("plugin-type", "runtime-type-characters", needs="a request for, or a report of, a list with a bad type")
+@check("plugin-type", "runtime-type-characters", needs="a request for, or a report of, a list with a bad type")
 def refuses_bad_types(history: History) -> Iterator[Observation]:
     """A plugin whose `type` is a path is not executed."""
     for network in history.records.networks:
@@ -26,7 +23,7 @@ def refuses_bad_types(history: History) -> Iterator[Observation]:
             yield from _refused(history, network, "no execution of a type with a slash")
 
 
-@demand(
+@check(
     "beside-appended",
     "runtime-aggregated-plugins-appended",
     "runtime-aggregated-plugins-associated",
@@ -45,9 +42,7 @@ def appends_plugins_beside(history: History) -> Iterator[Observation]:
             yield Observation(operation.calls[0], listed(network.types), "" if is_right else listed(operation.types))
 
 
-@demand(
-    "only-inlined", "runtime-only-inlined", needs="an ADD with loadOnlyInlinedPlugins, and one with a plugin beside"
-)
+@check("only-inlined", "runtime-only-inlined", needs="an ADD with loadOnlyInlinedPlugins, and one with a plugin beside")
 def obeys_load_only_inlined(history: History) -> Iterator[Observation]:
     """With loadOnlyInlinedPlugins, plugins from the folder are ignored."""
     reads_folders = any(
@@ -61,7 +56,7 @@ def obeys_load_only_inlined(history: History) -> Iterator[Observation]:
             yield Observation(operation.calls[0], listed(wanted), listed(strange) if strange else "")
 
 
-def _refused(history: History, network: WitnessedNetwork, expected: str) -> Iterator[Observation]:
+def _refused(history: History, network: RecordedNetwork, expected: str) -> Iterator[Observation]:
     calls = [call for call in history.sent("ADD", "DEL", "CHECK", "GC", "STATUS") if history.network(call) == network]
     if calls:
         yield Observation(calls[0], expected, listed([f"{call.verb} {call.type}" for call in calls]))

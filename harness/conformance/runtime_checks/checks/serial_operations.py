@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 
-from harness.conformance.runtime_side.demand import Observation, demand
-from harness.conformance.runtime_side.demands.collecting import in_words, overlap
-from harness.conformance.runtime_side.history import ATTACHMENT_VERBS, History
-from harness.conformance.runtime_side.wording import listed
+from harness.conformance.runtime_checks.catalogue import Observation, check, listed
+from harness.conformance.runtime_checks.checks.gc_and_status import in_words, overlap
+from harness.conformance.runtime_checks.history import ATTACHMENT_VERBS, History
 
 
-@demand("one-at-a-time", "runtime-one-operation-a-container", needs="several operations for one container")
+@check("one-at-a-time", "runtime-one-operation-a-container", needs="several operations for one container")
 def takes_turns_for_a_container(history: History) -> Iterator[Observation]:
     """No two operations for one container run at the same time, also for different networks and interfaces."""
     operations = list(history.of(*ATTACHMENT_VERBS))

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from harness.conformance.runtime_side.networks import WitnessedNetwork
-from harness.conformance.runtime_side.records import Call, Records, Report
+from harness.conformance.runtime_checks.networks import RecordedNetwork
+from harness.conformance.runtime_checks.records import RecordedCall, Records, Report
 
 ATTACHMENT_VERBS: Final = ("ADD", "DEL", "CHECK")
 
@@ -25,7 +25,7 @@ class Operation:
 
     key: AttachmentKey
     verb: str
-    calls: tuple[Call, ...]
+    calls: tuple[RecordedCall, ...]
 
     @property
     def start(self) -> int:
@@ -39,17 +39,17 @@ class Operation:
 
     @property
     def types(self) -> list[str]:
-        """The executed witnesses, in their order."""
+        """The executed recorders, in their order."""
         return [call.type for call in self.calls]
 
     @property
     def failed(self) -> bool:
-        """Whether a witness reported an error."""
+        """Whether a recorder reported an error."""
         return any(call.failed for call in self.calls)
 
     @property
     def broken_off(self) -> bool:
-        """Whether a witness did not end by itself: the runtime or the machine ended it."""
+        """Whether a recorder did not end by itself: the runtime or the machine ended it."""
         return any(call.end is None for call in self.calls)
 
 
@@ -57,7 +57,7 @@ class History:
     """The records, and the operations in them in the order of their starts."""
 
     def __init__(self, records: Records) -> None:
-        """Group the calls. Calls of witnesses that no network of the records has are left out."""
+        """Group the calls. Calls of recorders that no network of the records has are left out."""
         self.records = records
         self._of_type = {type: network for network in records.networks for type in network.types}
         self.calls = [call for call in sorted(records.calls, key=lambda call: call.start) if call.type in self._of_type]
@@ -66,17 +66,17 @@ class History:
         for operation in self.operations:
             self._per_key[operation.key].append(operation)
 
-    def network(self, call: Call) -> WitnessedNetwork:
-        """Return the network whose list has the witness."""
+    def network(self, call: RecordedCall) -> RecordedNetwork:
+        """Return the network whose list has the recorder."""
         return self._of_type[call.type]
 
-    def configuration(self, call: Call) -> Mapping[str, object]:
+    def configuration(self, call: RecordedCall) -> Mapping[str, object]:
         """Return the plugin's configuration as it is in the list."""
         network = self.network(call)
         return (*network.inlined, *network.beside)[network.types.index(call.type)]
 
     def plugins(self, network: str) -> list[str]:
-        """Return the witnesses that a network consists of for this runtime.
+        """Return the recorders that a network consists of for this runtime.
 
         Those in the folder beside the list count if the runtime reads such folders.
         """
@@ -86,7 +86,7 @@ class History:
             return inlined
         return listed.types
 
-    def sent(self, *verbs: str) -> Iterator[Call]:
+    def sent(self, *verbs: str) -> Iterator[RecordedCall]:
         """Yield the calls with one of these verbs."""
         return (call for call in self.calls if call.verb in verbs)
 
@@ -113,7 +113,7 @@ class History:
         return list(dict.fromkeys(operation.key for operation in self.of("ADD")))
 
     def result(self, operation: Operation) -> Mapping[str, object] | None:
-        """Return the result of an ADD: its last witness', or None if it failed or did not come to its end."""
+        """Return the result of an ADD: its last recorder's, or None if it failed or did not come to its end."""
         if operation.failed or operation.broken_off or len(operation.calls) < len(self.plugins(operation.key.network)):
             return None
         return operation.calls[-1].result or None
@@ -137,7 +137,7 @@ class History:
         return (report for report in self.records.reports if report.verb == verb)
 
     def _grouped(self) -> Iterator[Operation]:
-        of_key: defaultdict[AttachmentKey, list[Call]] = defaultdict(list)
+        of_key: defaultdict[AttachmentKey, list[RecordedCall]] = defaultdict(list)
         for call in self.calls:
             name = self.network(call).name
             if call.verb in ATTACHMENT_VERBS:
@@ -159,9 +159,9 @@ def without_empty(value: object) -> object:
     return value
 
 
-def _operations(key: AttachmentKey, calls: Sequence[Call]) -> Iterator[Operation]:
-    """Yield the operations of calls in a row: one ends at another verb, and at a witness that it has had already."""
-    running: list[Call] = []
+def _operations(key: AttachmentKey, calls: Sequence[RecordedCall]) -> Iterator[Operation]:
+    """Yield the operations of calls in a row: one ends at another verb, and at a recorder that it has had already."""
+    running: list[RecordedCall] = []
     for call in calls:
         if running and (call.verb != running[0].verb or call.type in [each.type for each in running]):
             yield Operation(key, running[0].verb, tuple(running))

@@ -2,28 +2,26 @@
 
 from collections.abc import Iterator
 
-from harness.conformance.runtime_side.demand import Observation, demand
-from harness.conformance.runtime_side.demands.adding import reported_error
-from harness.conformance.runtime_side.demands.checking import disabled
-from harness.conformance.runtime_side.history import AttachmentKey, History, Operation
-from harness.conformance.runtime_side.records import Call
-from harness.conformance.runtime_side.wording import in_json, listed
+from harness.conformance.runtime_checks.catalogue import Observation, check, compared_types, in_json, listed
+from harness.conformance.runtime_checks.checks.add import reported_error
+from harness.conformance.runtime_checks.checks.delete_and_check import disabled
+from harness.conformance.runtime_checks.history import AttachmentKey, History, Operation
+from harness.conformance.runtime_checks.records import RecordedCall
 
 _GC = "a GC"
 _VALID = "cni.dev/valid-attachments"
 
 
-@demand("gc-every-plugin", "runtime-gc-every-plugin", "runtime-gc-continues", needs=_GC)
+@check("gc-every-plugin", "runtime-gc-every-plugin", "runtime-gc-continues", needs=_GC)
 def executes_every_plugin(history: History) -> Iterator[Observation]:
     """GC executes every plugin of the list once, also after one has failed."""
     for operation in history.of("GC"):
         wanted = history.plugins(operation.key.network)
         if not operation.broken_off:
-            is_right = operation.types == wanted
-            yield Observation(operation.calls[0], listed(wanted), "" if is_right else listed(operation.types))
+            yield compared_types(operation, wanted)
 
 
-@demand("gc-valid-attachments", "runtime-gc-valid-attachments", "runtime-gc-configuration", needs=_GC)
+@check("gc-valid-attachments", "runtime-gc-valid-attachments", "runtime-gc-configuration", needs=_GC)
 def lists_attachments(history: History) -> Iterator[Observation]:
     """GC has `cni.dev/valid-attachments`, a list of objects with `containerID` and `ifname`."""
     expected = f'{_VALID}: [{{"containerID": "…", "ifname": "…"}}, …]'
@@ -32,7 +30,7 @@ def lists_attachments(history: History) -> Iterator[Observation]:
         yield Observation(call, expected, "" if is_right else in_json(call.request.get(_VALID)))
 
 
-@demand("gc-lists-existing", "runtime-gc-valid-attachments", needs="a GC with a list of attachments")
+@check("gc-lists-existing", "runtime-gc-valid-attachments", needs="a GC with a list of attachments")
 def lists_existing_attachments_only(history: History) -> Iterator[Observation]:
     """GC lists no attachment that is deleted, or that the network never had."""
     for call in history.sent("GC"):
@@ -47,7 +45,7 @@ def lists_existing_attachments_only(history: History) -> Iterator[Observation]:
         yield Observation(call, "attachments of this network that are not deleted", got)
 
 
-@demand("gc-lists-all", "runtime-gc-no-substitute", needs="a GC while the network has attachments")
+@check("gc-lists-all", "runtime-gc-no-substitute", needs="a GC while the network has attachments")
 def lists_what_was_not_deleted(history: History) -> Iterator[Observation]:
     """GC lists every attachment that has had no DEL: GC is no substitute for DEL."""
     for call in history.sent("GC"):
@@ -61,13 +59,13 @@ def lists_what_was_not_deleted(history: History) -> Iterator[Observation]:
                 yield Observation(call, expected, "" if is_there else "neither")
 
 
-@demand("gc-no-attachment", "runtime-gc-no-parameters", needs=_GC)
+@check("gc-no-attachment", "runtime-gc-no-parameters", needs=_GC)
 def gc_has_no_attachment(history: History) -> Iterator[Observation]:
     """GC has no parameters of an attachment."""
     yield from (_without_attachment(call) for call in history.sent("GC"))
 
 
-@demand("gc-alone", "runtime-gc-waits", "runtime-gc-exclusive", needs="a GC, and an ADD or DEL")
+@check("gc-alone", "runtime-gc-waits", "runtime-gc-exclusive", needs="a GC, and an ADD or DEL")
 def collects_alone(history: History) -> Iterator[Observation]:
     """No ADD or DEL of any network runs during a GC."""
     others = list(history.of("ADD", "DEL"))
@@ -77,13 +75,13 @@ def collects_alone(history: History) -> Iterator[Observation]:
         yield Observation(collection.calls[0], "no ADD or DEL at the same time", got)
 
 
-@demand("gc-disabled", "runtime-disable-gc", needs="a GC, and pods on the network with disableGC")
+@check("gc-disabled", "runtime-disable-gc", needs="a GC, and pods on the network with disableGC")
 def obeys_disable_gc(history: History) -> Iterator[Observation]:
     """No GC is sent for a list with disableGC."""
     yield from disabled(history, "GC")
 
 
-@demand("gc-errors-reported", "runtime-gc-continues", needs="a report of a GC that failed")
+@check("gc-errors-reported", "runtime-gc-continues", needs="a report of a GC that failed")
 def returns_all_errors(history: History) -> Iterator[Observation]:
     """The runtime returns the errors of all plugins that failed a GC."""
     for report in history.reports("GC"):
@@ -93,7 +91,7 @@ def returns_all_errors(history: History) -> Iterator[Observation]:
                 break
 
 
-@demand("status-no-attachment", "runtime-status-configuration", needs="a STATUS")
+@check("status-no-attachment", "runtime-status-configuration", needs="a STATUS")
 def status_has_no_attachment(history: History) -> Iterator[Observation]:
     """STATUS has the plugin's configuration, and no parameters of an attachment."""
     yield from (_without_attachment(call) for call in history.sent("STATUS"))
@@ -109,7 +107,7 @@ def in_words(operation: Operation) -> str:
     return f"{operation.verb} of {operation.key.ifname} of container {operation.key.container_id}"
 
 
-def _valid(call: Call) -> list[tuple[str, str]] | None:
+def _valid(call: RecordedCall) -> list[tuple[str, str]] | None:
     """Return the listed attachments, None if the list is missing or malformed."""
     listing = call.request.get(_VALID)
     if not isinstance(listing, list):
@@ -124,7 +122,7 @@ def _valid(call: Call) -> list[tuple[str, str]] | None:
     return pairs
 
 
-def _without_attachment(call: Call) -> Observation:
+def _without_attachment(call: RecordedCall) -> Observation:
     variables = ("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_ARGS")
     found = [f"{name}={call.environ[name]}" for name in variables if call.environ.get(name)]
     found += [key for key in ("prevResult", "runtimeConfig") if key in call.request]

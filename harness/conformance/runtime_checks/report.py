@@ -9,9 +9,8 @@ import click
 from harness.conformance.catalogue import SPEC_VERSION, SUITE_VERSION
 from harness.conformance.finding import Outcome
 from harness.conformance.report.wording import check_entry, demand, place, tally
-from harness.conformance.runtime_side.demand import Observation, RuntimeCheck
-from harness.conformance.runtime_side.judge import RuntimeFinding
-from harness.conformance.runtime_side.records import Call
+from harness.conformance.runtime_checks.catalogue import Observation, RuntimeCheck, RuntimeFinding
+from harness.conformance.runtime_checks.records import RecordedCall
 from harness.conformance.sentences import Sentence
 from harness.output import printable
 from harness.shell_command import one_line_command
@@ -127,6 +126,6 @@ def _paragraph(finding: RuntimeFinding, width: int) -> Iterator[str]:
         yield f"  and {len(finding.breaches) - _SHOWN} more (-o json has all)"
 
 
-def _sent(call: Call) -> str:
+def _sent(call: RecordedCall) -> str:
     """Return a request in a form that can be pasted into a shell."""
     return one_line_command(call.type, call.environ, call.stdin)
