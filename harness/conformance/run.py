@@ -8,7 +8,6 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from harness.conformance.attempt import attempt
 from harness.conformance.catalogue import Check
 from harness.conformance.check_options import CheckOptions, Hangs, StoppedError
 from harness.conformance.discovery import in_common_version, with_delegates, with_profile
@@ -24,14 +23,6 @@ from harness.snapshot import Difference
 
 _ABOUT_LEFTOVERS: Final = "del-undoes-add"
 _NODE: Final = "node"
-
-
-def run_check(check: Check, subject: Subject, *, state_dir: Path, options: CheckOptions) -> Finding:
-    """Run one check once, and judge it by itself: no other check is its cause.
-
-    Raises PreparationError, StoppedError.
-    """
-    return attempt(check, subject, state_dir=state_dir, options=options).finding
 
 
 def examine(  # noqa: PLR0913 -- the checks of a plugin, and how they are run

@@ -16,6 +16,8 @@ from harness.overload import overload
 from harness.snapshot import Difference, Snapshot
 from skel.result import Result
 
+RESULT_LISTS_SINCE: Final = "0.3.0"
+"""The version that brought the lists of interfaces and addresses into results."""
 BARE_PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
 """The PATH of a process of the system whose environment sets none."""
 

@@ -24,6 +24,12 @@ class Profile(StrEnum):
     """Gives addresses; executed by an interface plugin."""
 
 
+IN_POD: Final = frozenset({Profile.INTERFACE, Profile.CHAINED})
+"""The profiles of plugins that work on the interface of a pod."""
+GIVING_ADDRESSES: Final = frozenset({Profile.INTERFACE, Profile.IPAM})
+"""The profiles of plugins whose results bring addresses into the chain."""
+
+
 @dataclass(frozen=True)
 class Subject:
     """One plugin in its place. `before` makes the objects that it works on; `profile` is None until it is found.

@@ -7,6 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from harness.conformance.attempt import attempt
+from harness.conformance.catalogue import Check
+from harness.conformance.check_options import CheckOptions
+from harness.conformance.finding import Finding
 from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import NetworkList, parse_network_list
 
@@ -80,6 +84,11 @@ class Unusual(NamedTuple):
         plugin = header.get("plugin", SOUND[profile][0])
         because, prepared_by = header.get("because", ""), header.get("prepared by", "")
         return cls(path, header["way"], passes, not_for, profile, plugin, because, prepared_by)
+
+
+def run_check(check: Check, subject: Subject, *, state_dir: Path, options: CheckOptions) -> Finding:
+    """Run one check once, and judge it by itself: no other check is its cause."""
+    return attempt(check, subject, state_dir=state_dir, options=options).finding
 
 
 def _header(path: Path) -> dict[str, str]:

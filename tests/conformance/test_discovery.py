@@ -13,10 +13,9 @@ from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.discovery import with_delegates
 from harness.conformance.finding import Finding, Outcome
-from harness.conformance.run import run_check
 from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import parse_network_list
-from tests.conformance.subjects import PLUGINS
+from tests.conformance.subjects import PLUGINS, run_check
 from tests.nodes import HANG
 
 pytestmark = pytest.mark.sudo

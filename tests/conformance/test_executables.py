@@ -7,9 +7,8 @@ import pytest
 from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
-from harness.conformance.run import run_check
 from harness.conformance.subject import Profile, subjects_of
-from tests.conformance.subjects import network
+from tests.conformance.subjects import network, run_check
 
 pytestmark = pytest.mark.sudo
 

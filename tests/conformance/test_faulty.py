@@ -12,11 +12,10 @@ import pytest
 from harness.conformance.catalogue import Check, checks
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Finding, Outcome
-from harness.conformance.run import run_check
 from harness.conformance.sentences import Level
 from harness.conformance.subject import Profile
 from launch import PLUGINS
-from tests.conformance.subjects import SOUND, Faulty, faulty_plugins, install, subject
+from tests.conformance.subjects import SOUND, Faulty, faulty_plugins, install, run_check, subject
 from tests.nodes import HANG, with_enough_time
 
 CHECKS: Mapping[str, Check] = {check.id: check for check in checks()}

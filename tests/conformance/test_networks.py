@@ -9,9 +9,9 @@ from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.discovery import in_common_version, with_profile
 from harness.conformance.finding import Outcome
-from harness.conformance.run import run_check
 from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import read_network_file
+from tests.conformance.subjects import run_check
 
 DEBIAN = Path("/usr/lib/cni")
 PROFILES = {

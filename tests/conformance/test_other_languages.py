@@ -10,10 +10,9 @@ import pytest
 from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
-from harness.conformance.run import run_check
 from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import parse_network_list, read_network_file
-from tests.conformance.subjects import PLUGINS
+from tests.conformance.subjects import PLUGINS, run_check
 from tests.nodes import HANG
 
 LIST = read_network_file(Path(__file__).parent / "networks" / "languages" / "shell-ptp.conflist")

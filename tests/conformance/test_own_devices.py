@@ -10,8 +10,8 @@ from harness.conformance.catalogue import Check, checks
 from harness.conformance.chaos import kill_adds
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
-from harness.conformance.run import run_check
 from tests.conformance.own import IPAM, LINK_CHECKS, WIDE, interface_plugin, with_uplink
+from tests.conformance.subjects import run_check
 
 pytestmark = pytest.mark.sudo
 

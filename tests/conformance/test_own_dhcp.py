@@ -10,9 +10,9 @@ from harness.conformance.catalogue import Check, checks
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
 from harness.conformance.node_setup import NODE_END
-from harness.conformance.run import run_check
 from harness.conformance.subject import Profile, subjects_of
 from harness.libcni.networks import parse_network_list
+from tests.conformance.subjects import run_check
 from tests.dhcp_servers import Daemon, running_daemon
 from tests.nodes import HANG, Node
 

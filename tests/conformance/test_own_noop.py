@@ -9,9 +9,9 @@ import pytest
 from harness.conformance.catalogue import Check, checks
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
-from harness.conformance.run import run_check
 from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import parse_network_list
+from tests.conformance.subjects import run_check
 from tests.nodes import HANG
 
 pytestmark = pytest.mark.sudo

@@ -9,9 +9,9 @@ from harness.conformance.catalogue import Check, checks
 from harness.conformance.chaos import PointUnit, kill_adds
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
-from harness.conformance.run import run_check
 from harness.conformance.subject import Profile
 from tests.conformance.own import IPAM, LINK_CHECKS, WIDE, interface_plugin, with_uplink
+from tests.conformance.subjects import run_check
 from tests.samples import share
 from tools.soak.soak import Soak, soak, survey
 

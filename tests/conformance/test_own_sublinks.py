@@ -10,9 +10,9 @@ import pytest
 from harness.conformance.catalogue import Check, checks
 from harness.conformance.chaos import kill_adds
 from harness.conformance.finding import Outcome
-from harness.conformance.run import run_check
 from tests.conformance.full_kernel import PROFILES, require_kind, subject
 from tests.conformance.own import with_uplink
+from tests.conformance.subjects import run_check
 from tests.nodes import Node
 
 pytestmark = pytest.mark.sudo

@@ -11,9 +11,10 @@ from harness.conformance.chaos import kill_adds
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.node_setup import PreparationError
-from harness.conformance.run import examine, run_check
+from harness.conformance.run import examine
 from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import parse_network_list
+from tests.conformance.subjects import run_check
 from tests.launchers import is_running
 from tests.nodes import HANG
 

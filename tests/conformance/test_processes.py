@@ -7,9 +7,8 @@ import pytest
 from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
-from harness.conformance.run import run_check
 from harness.conformance.subject import Profile
-from tests.conformance.subjects import faulty_plugins, install, subject
+from tests.conformance.subjects import faulty_plugins, install, run_check, subject
 from tests.launchers import is_running
 
 pytestmark = pytest.mark.sudo

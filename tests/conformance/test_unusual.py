@@ -11,8 +11,7 @@ import pytest
 from harness.conformance.catalogue import Check, checks
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Finding, Outcome
-from harness.conformance.run import run_check
-from tests.conformance.subjects import Unusual, install, subject, unusual_plugins
+from tests.conformance.subjects import Unusual, install, run_check, subject, unusual_plugins
 from tests.nodes import HANG
 
 CHECKS = {check.id: check for check in checks()}

@@ -11,7 +11,7 @@ from harness.conformance.kernel import links, on_link, routes
 from harness.conformance.node_state import changes
 from harness.conformance.outside_changes import has_interface, lose_namespace, make_interface, untouched
 from harness.conformance.sequences import demand_ordinary_add
-from harness.conformance.subject import Profile
+from harness.conformance.subject import IN_POD, Profile
 from harness.conformance.trial import Trial
 
 LONGEST_NAME: Final = "uplink_of-pod.7"
@@ -20,7 +20,6 @@ _SHARING: Final = {"ipvlan", "ipvtap"}
 """Kinds of interfaces that have the hardware address of their parent."""
 _OF_DEL: Final = "del-undoes-add"
 _INTERFACE: Final = {Profile.INTERFACE}
-_DELEGATES: Final = {Profile.INTERFACE, Profile.CHAINED}
 
 
 @check("add-makes-interface", "add-interface", profiles=_INTERFACE)
@@ -155,7 +154,7 @@ def bad_prev_result_leaves_nothing(trial: Trial) -> None:
     trial.demand_same(before, trial.snapshot(), "after ADD was refused for its prevResult")
 
 
-@check("add-late-failure-leaves-nothing", "habit-failed-add-undone", profiles=_DELEGATES, since="0.3.0")
+@check("add-late-failure-leaves-nothing", "habit-failed-add-undone", profiles=IN_POD, since="0.3.0")
 def late_failure_leaves_nothing(trial: Trial) -> None:
     """ADD that fails at a route, after all its other work, leaves the node and the container as they were."""
     before = untouched(trial)

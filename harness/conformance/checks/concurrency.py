@@ -11,7 +11,7 @@ from harness.conformance.finding import NotApplicableError, PredecessorError, Vi
 from harness.conformance.kernel import links
 from harness.conformance.requests import TrialContainer
 from harness.conformance.sequences import addresses, baseline, demand_back, shared_addresses
-from harness.conformance.subject import LOOPBACK, Profile
+from harness.conformance.subject import IN_POD, LOOPBACK, Profile
 from harness.conformance.trial import LOOPBACK_INDEX, Trial
 from harness.libcni.execute import Execution
 from netlink.namespace import open_namespace
@@ -107,7 +107,7 @@ def parallel_check(trial: Trial) -> None:
             expect.succeeded(execution, f"{execution.verb} while another pod is checked")
 
 
-@check("loopback-beside", "habit-concurrent-loopback", profiles={Profile.INTERFACE, Profile.CHAINED}, repeats=_AGAIN)
+@check("loopback-beside", "habit-concurrent-loopback", profiles=IN_POD, repeats=_AGAIN)
 def loopback_beside(trial: Trial) -> None:
     """If another program sets the loopback interface up at the same time, it is neither missed nor touched."""
     _set_loopback(trial.container, up=False)

@@ -9,11 +9,10 @@ from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.kernel import Address
 from harness.conformance.requests import Changes
 from harness.conformance.sequences import addresses, declared, pod_mac, refuses, round_trip, spare_addresses
-from harness.conformance.subject import Profile
+from harness.conformance.subject import GIVING_ADDRESSES, IN_POD, Profile
 from harness.conformance.trial import Trial
 from skel.versions import at_least
 
-_GIVES: Final = frozenset({Profile.INTERFACE, Profile.IPAM})
 _MAC: Final = "02:c5:1e:aa:bb:02"
 _NOWHERE_ELSE: Final = "198.51.100.0/24"
 """A range of the documentation (RFC 5737)."""
@@ -36,21 +35,21 @@ def args_passed_over(trial: Trial) -> None:
     round_trip(trial, "with labels in args", config={"args": {"cni": {"labels": labels}, "org.example": {"any": [1]}}})
 
 
-@check("args-ips", "convention-args-ips", profiles=_GIVES, attachments=2)
+@check("args-ips", "convention-args-ips", profiles=GIVING_ADDRESSES, attachments=2)
 def args_ips(trial: Trial) -> None:
     """A plugin that reads the ips in args gives those."""
     _demand_read(trial, "the ips in args", config=_ips_in_args("no address"))
     _demand_given(trial, spare_addresses(trial)[0], lambda wanted: {"config": _ips_in_args(wanted)})
 
 
-@check("cni-args-ip", "convention-cni-args-ip", profiles=_GIVES, attachments=2)
+@check("cni-args-ip", "convention-cni-args-ip", profiles=GIVING_ADDRESSES, attachments=2)
 def cni_args_ip(trial: Trial) -> None:
     """A plugin that reads IP in CNI_ARGS gives that address."""
     _demand_read(trial, "IP in CNI_ARGS", environ=_ip_in_cni_args("no address"))
     _demand_given(trial, spare_addresses(trial)[0], lambda wanted: {"environ": _ip_in_cni_args(wanted)})
 
 
-@check("args-over-cni-args", "convention-args-over-cni-args", profiles=_GIVES, attachments=3)
+@check("args-over-cni-args", "convention-args-over-cni-args", profiles=GIVING_ADDRESSES, attachments=3)
 def args_over_cni_args(trial: Trial) -> None:
     """If args ask for an address, the one in CNI_ARGS is ignored."""
     _demand_read(trial, "the ips in args", config=_ips_in_args("no address"))
@@ -65,7 +64,7 @@ def args_over_cni_args(trial: Trial) -> None:
         raise
 
 
-@check("capability-ips", "convention-ips", profiles=_GIVES, attachments=2)
+@check("capability-ips", "convention-ips", profiles=GIVING_ADDRESSES, attachments=2)
 def capability_ips(trial: Trial) -> None:
     """With the capability "ips", the addresses that the runtime asks for are given."""
     declared(trial, "ips")
@@ -86,7 +85,7 @@ def capability_ip_ranges(trial: Trial) -> None:
         raise ViolationError(f"an address in {_NOWHERE_ELSE}, the range that the runtime names", f"{given}", added)
 
 
-@check("capability-mac", "convention-mac", profiles={Profile.INTERFACE, Profile.CHAINED})
+@check("capability-mac", "convention-mac", profiles=IN_POD)
 def capability_mac(trial: Trial) -> None:
     """With the capability "mac", the interface gets the hardware address that the runtime asks for."""
     declared(trial, "mac")
@@ -100,7 +99,7 @@ def capability_mac(trial: Trial) -> None:
         raise ViolationError(f"a result that has {trial.container.ifname} with the mac {_MAC}", f"{told}")
 
 
-@check("capability-dns", "convention-dns", profiles={Profile.INTERFACE, Profile.CHAINED})
+@check("capability-dns", "convention-dns", profiles=IN_POD)
 def capability_dns(trial: Trial) -> None:
     """With the capability "dns", the result has the servers and the searches that the runtime names."""
     declared(trial, "dns")

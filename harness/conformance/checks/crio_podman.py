@@ -20,7 +20,7 @@ from harness.conformance.sequences import (
     round_trip,
     spare_addresses,
 )
-from harness.conformance.subject import Profile
+from harness.conformance.subject import GIVING_ADDRESSES, Profile
 from harness.conformance.trial import Trial
 from harness.libcni.execute import inherited
 from harness.overload import overload
@@ -30,7 +30,6 @@ _DUMMY: Final = dict.fromkeys(("CNI_IFNAME", "CNI_NETNS", "CNI_PATH"), "dummy")
 _STORM: Final = 16
 _STORM_SECONDS: Final = 10.0
 _NULL_LISTS: Final = dict.fromkeys(("cni.dev/valid-attachments", "cni.dev/attachments"))
-_GIVES: Final = frozenset({Profile.INTERFACE, Profile.IPAM})
 _MAC: Final = "02:c5:1e:aa:bb:01"
 
 
@@ -123,7 +122,7 @@ def podman_prev_result(trial: Trial) -> None:
     demand_back(trial, before, "after DEL with Podman's prevResult")
 
 
-@check("podman-fixed-address", "habit-args-ip-mac", profiles=_GIVES, attachments=2)
+@check("podman-fixed-address", "habit-args-ip-mac", profiles=GIVING_ADDRESSES, attachments=2)
 def podman_fixed_address(trial: Trial) -> None:
     """A fixed address and a fixed hardware address, asked for in CNI_ARGS together, are given."""
     trial.warm_up()
@@ -138,7 +137,7 @@ def podman_fixed_address(trial: Trial) -> None:
         raise ViolationError(f"an interface with the hardware address {_MAC}, which was asked for", mac)
 
 
-@check("podman-reload", "habit-ips-without-prefix", profiles=_GIVES, attachments=2)
+@check("podman-reload", "habit-ips-without-prefix", profiles=GIVING_ADDRESSES, attachments=2)
 def podman_reload(trial: Trial) -> None:
     """An address that runtimeConfig asks for without a prefix length is given, or refused for this reason."""
     declared(trial, "ips")

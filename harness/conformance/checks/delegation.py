@@ -19,7 +19,7 @@ from harness.conformance.delegates import (
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.outside_changes import demand_no_device, lose_namespace, untouched
 from harness.conformance.sequences import demand_no_more, let_go
-from harness.conformance.subject import Profile
+from harness.conformance.subject import IN_POD
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
 from skel.errors import CniError
@@ -27,7 +27,6 @@ from skel.result import Result
 from skel.strict_json import decode_output
 from skel.versions import VERB_SINCE
 
-_IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
 _FORWARDS_GC: Final = ("delegate-gc",)
 _OF_SHELLS: Final = frozenset({"CNI_COMMAND", "OLDPWD", "PWD", "SHLVL", "_"})
 """Variables that differ by their nature, or that a shell changes by itself: a plugin may be a shell script."""
@@ -38,7 +37,7 @@ _ARGUMENT: Final = {"args": {"conformance": {"mark": ["a", 1, None]}}}
 _NO_RESULTS: Final = ("", "no JSON\n", '["no", "object"]\n', '{"ips": [{"address": "no address"}]}\n')
 
 
-@check("delegate-first-on-path", "delegate-found-on-path", profiles=_IN_POD)
+@check("delegate-first-on-path", "delegate-found-on-path", profiles=IN_POD)
 def first_on_path(trial: Trial) -> None:
     """ADD executes the delegate that stands first on CNI_PATH."""
     delegate = recording(trial)
@@ -46,7 +45,7 @@ def first_on_path(trial: Trial) -> None:
     delegate.demand("ADD", added, "since its folder stands first on CNI_PATH")
 
 
-@check("delegate-addresses-applied", "ipam-determines", profiles=_IN_POD, since="0.3.0")
+@check("delegate-addresses-applied", "ipam-determines", profiles=IN_POD, since="0.3.0")
 def addresses_applied(trial: Trial) -> None:
     """ADD returns the addresses that the delegate gave."""
     delegate = recording(trial, named=True)
@@ -63,7 +62,7 @@ def addresses_applied(trial: Trial) -> None:
         raise ViolationError(f"{', '.join(sorted(wanted))} in the result, as the delegate gave it", "other ips", added)
 
 
-@check("delegate-environment", "delegate-environment", "delegate-same-request", profiles=_IN_POD, needs=_FORWARDS_GC)
+@check("delegate-environment", "delegate-environment", "delegate-same-request", profiles=IN_POD, needs=_FORWARDS_GC)
 def environment(trial: Trial) -> None:
     """The delegate gets all the variables that the plugin got, whatever their names are."""
     delegate = recording(trial)
@@ -78,9 +77,7 @@ def environment(trial: Trial) -> None:
             raise ViolationError(f"the variables {', '.join(lost)} passed on as they came, at {verb}", got, executed)
 
 
-@check(
-    "delegate-configuration", "delegate-configuration", "delegate-same-request", profiles=_IN_POD, needs=_FORWARDS_GC
-)
+@check("delegate-configuration", "delegate-configuration", "delegate-same-request", profiles=IN_POD, needs=_FORWARDS_GC)
 def configuration(trial: Trial) -> None:
     """The delegate gets the whole configuration that the plugin got, and not just its own part."""
     delegate = recording(trial, named=True)
@@ -93,7 +90,7 @@ def configuration(trial: Trial) -> None:
             raise ViolationError(f"the keys {', '.join(lost)} passed on as they came, at {verb}", got, executed)
 
 
-@check("delegate-stderr", "delegate-stderr", profiles=_IN_POD)
+@check("delegate-stderr", "delegate-stderr", profiles=IN_POD)
 def stderr(trial: Trial) -> None:
     """The delegate's output on standard error appears on the plugin's."""
     delegate = recording(trial)
@@ -105,7 +102,7 @@ def stderr(trial: Trial) -> None:
         )
 
 
-@check("delegate-undone-after-failed-add", "delegate-failed-add", profiles=_IN_POD)
+@check("delegate-undone-after-failed-add", "delegate-failed-add", profiles=IN_POD)
 def undone_after_failed_add(trial: Trial) -> None:
     """ADD whose delegate fails executes it again with DEL, and fails."""
     delegate = recording(trial)
@@ -117,7 +114,7 @@ def undone_after_failed_add(trial: Trial) -> None:
         raise ViolationError("DEL after the delegate's failed ADD", "DEL before it, or another ADD after it", added)
 
 
-@check("delegate-failed-add-leaves-nothing", "habit-failed-add-undone", "delegate-failed-add", profiles=_IN_POD)
+@check("delegate-failed-add-leaves-nothing", "habit-failed-add-undone", "delegate-failed-add", profiles=IN_POD)
 def failed_add_leaves_nothing(trial: Trial) -> None:
     """ADD whose delegate fails leaves the node and the container as they were."""
     delegate = recording(trial)
@@ -127,7 +124,7 @@ def failed_add_leaves_nothing(trial: Trial) -> None:
     trial.demand_same(before, trial.snapshot(), "after ADD whose delegate has failed")
 
 
-@check("delegate-error-passed-on", "skel-error-once", profiles=_IN_POD)
+@check("delegate-error-passed-on", "skel-error-once", profiles=IN_POD)
 def error_passed_on(trial: Trial) -> None:
     """ADD that fails because of its delegate prints one object, with the delegate's code and message."""
     delegate = recording(trial)
@@ -139,7 +136,7 @@ def error_passed_on(trial: Trial) -> None:
         raise ViolationError("a message without an error object in it", str(said.get("msg")), added)
 
 
-@check("delegate-success", "delegate-success", profiles=_IN_POD)
+@check("delegate-success", "delegate-success", profiles=IN_POD)
 def success(trial: Trial) -> None:
     """ADD fails if its delegate exits with 0 but prints no result, or prints one but exits with another code."""
     delegate = recording(trial)
@@ -154,7 +151,7 @@ def success(trial: Trial) -> None:
         let_go(trial, container)
 
 
-@check("delegate-name", "ipam-type-characters", profiles=_IN_POD)
+@check("delegate-name", "ipam-type-characters", profiles=IN_POD)
 def name(trial: Trial) -> None:
     """ADD is refused if the name of the delegate is a path, even of an executable."""
     delegate = recording(trial, below="nested", named=True)
@@ -167,25 +164,25 @@ def name(trial: Trial) -> None:
         raise ViolationError(f"{path} not executed", "an execution of it", added)
 
 
-@check("delegate-del", "delegate-every-verb", profiles=_IN_POD)
+@check("delegate-del", "delegate-every-verb", profiles=IN_POD)
 def delete(trial: Trial) -> None:
     """DEL executes the delegate with DEL."""
     _forwarded(trial, "DEL")
 
 
-@check("delegate-check", "delegate-every-verb", "check-delegates", profiles=_IN_POD, since=VERB_SINCE["CHECK"])
+@check("delegate-check", "delegate-every-verb", "check-delegates", profiles=IN_POD, since=VERB_SINCE["CHECK"])
 def verify(trial: Trial) -> None:
     """CHECK executes the delegate with CHECK."""
     _forwarded(trial, "CHECK")
 
 
-@check("delegate-gc", "gc-delegates", "delegate-every-verb", profiles=_IN_POD, since=VERB_SINCE["GC"])
+@check("delegate-gc", "gc-delegates", "delegate-every-verb", profiles=IN_POD, since=VERB_SINCE["GC"])
 def collect(trial: Trial) -> None:
     """GC executes the delegate with GC, and the same list of valid attachments."""
     _forwarded(trial, "GC")
 
 
-@check("delegate-del-without-netns", "del-delegates-without-netns", "delegate-every-verb", profiles=_IN_POD)
+@check("delegate-del-without-netns", "del-delegates-without-netns", "delegate-every-verb", profiles=IN_POD)
 def delete_without_netns(trial: Trial) -> None:
     """DEL executes the delegate if the namespace is gone, and if CNI_NETNS is empty."""
     for environ in ({}, {"CNI_NETNS": ""}):
@@ -197,7 +194,7 @@ def delete_without_netns(trial: Trial) -> None:
         delegate.demand("DEL", deleted, "though the namespace is gone")
 
 
-@check("delegate-del-fails", "delegate-error-returned", profiles=_IN_POD)
+@check("delegate-del-fails", "delegate-error-returned", profiles=IN_POD)
 def delete_fails(trial: Trial) -> None:
     """DEL fails if the delegate's DEL fails."""
     delegate = recording(trial)
@@ -206,7 +203,7 @@ def delete_fails(trial: Trial) -> None:
     expect.failed(trial.delete(environ=delegate.environ), "the delegate's DEL has failed")
 
 
-@check("delegate-del-fails-once", "del-undoes", "del-best-effort", profiles=_IN_POD)
+@check("delegate-del-fails-once", "del-undoes", "del-best-effort", profiles=IN_POD)
 def delete_fails_once(trial: Trial) -> None:
     """DEL after one whose delegate has failed succeeds, and leaves nothing."""
     delegate = recording(trial)
@@ -219,9 +216,7 @@ def delete_fails_once(trial: Trial) -> None:
     demand_no_more(trial, before, "after DEL, the delegate being well again")
 
 
-@check(
-    "delegate-check-fails", "check-delegates", "delegate-error-returned", profiles=_IN_POD, since=VERB_SINCE["CHECK"]
-)
+@check("delegate-check-fails", "check-delegates", "delegate-error-returned", profiles=IN_POD, since=VERB_SINCE["CHECK"])
 def verify_fails(trial: Trial) -> None:
     """CHECK fails if the delegate's CHECK fails."""
     delegate = recording(trial)
@@ -234,7 +229,7 @@ def verify_fails(trial: Trial) -> None:
     "delegate-gc-fails",
     "gc-continues",
     "delegate-error-returned",
-    profiles=_IN_POD,
+    profiles=IN_POD,
     since=VERB_SINCE["GC"],
     needs=_FORWARDS_GC,
 )

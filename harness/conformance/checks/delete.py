@@ -19,12 +19,11 @@ from harness.conformance.outside_changes import (
 )
 from harness.conformance.requests import ABSENT, Changes
 from harness.conformance.sequences import demand_no_more, unusual_leftovers
-from harness.conformance.subject import Profile
+from harness.conformance.subject import GIVING_ADDRESSES, IN_POD, Profile
 from harness.conformance.trial import Trial
 from skel.versions import VERB_SINCE
 
 _INTERFACE: Final = {Profile.INTERFACE}
-_IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
 _CORRUPT: Final = (
     "no object at all",
     ["a list"],
@@ -145,7 +144,7 @@ def corrupt_prev_result(trial: Trial) -> None:
         demand_no_more(trial, before, f"after DEL with prevResult {given!r}", container)
 
 
-@check("del-interface-gone", "del-repeated", profiles=_IN_POD)
+@check("del-interface-gone", "del-repeated", profiles=IN_POD)
 def interface_gone(trial: Trial) -> None:
     """DEL succeeds if another program has removed the interface from the container."""
     trial.attach()
@@ -153,7 +152,7 @@ def interface_gone(trial: Trial) -> None:
     expect.succeeded(trial.delete(), "DEL of an interface that is gone")
 
 
-@check("del-interface-gone-leaves-nothing", "del-best-effort", "del-delegates-without-netns", profiles=_IN_POD)
+@check("del-interface-gone-leaves-nothing", "del-best-effort", "del-delegates-without-netns", profiles=IN_POD)
 def interface_gone_leaves_nothing(trial: Trial) -> None:
     """DEL leaves nothing if another program has removed the interface from the container."""
     before = untouched_by_any(trial)
@@ -218,7 +217,7 @@ def leaves_other_containers(trial: Trial) -> None:
     demand_no_more(trial, before, "after ADD and DEL of another container")
 
 
-@check("del-leaves-other-interface", "del-undoes", profiles={Profile.INTERFACE, Profile.IPAM})
+@check("del-leaves-other-interface", "del-undoes", profiles=GIVING_ADDRESSES)
 def leaves_other_interface(trial: Trial) -> None:
     """DEL of one interface leaves the container's other interface of the same network."""
     second = trial.second_interface()
@@ -230,7 +229,7 @@ def leaves_other_interface(trial: Trial) -> None:
     demand_no_more(trial, before, "after ADD and DEL of the container's other interface")
 
 
-@check("del-after-failed-add", "del-undoes", "del-best-effort", profiles=_IN_POD, since="0.3.0")
+@check("del-after-failed-add", "del-undoes", "del-best-effort", profiles=IN_POD, since="0.3.0")
 def after_failed_add(trial: Trial) -> None:
     """DEL after an ADD that failed late succeeds and leaves nothing."""
     before = untouched(trial)
@@ -239,7 +238,7 @@ def after_failed_add(trial: Trial) -> None:
     demand_no_more(trial, before, "after a failed ADD and its DEL")
 
 
-@check("del-releases-address", "del-undoes", "del-ipam-without-netns", profiles={Profile.INTERFACE, Profile.IPAM})
+@check("del-releases-address", "del-undoes", "del-ipam-without-netns", profiles=GIVING_ADDRESSES)
 def releases_address(trial: Trial) -> None:
     """DEL without the namespace releases the address: if none was left, the next ADD gets it."""
     config, [first, *_], _ = exhaust_addresses(trial)

@@ -10,7 +10,7 @@ from harness.conformance.catalogue import check
 from harness.conformance.finding import NotApplicableError
 from harness.conformance.requests import Changes
 from harness.conformance.sequences import baseline, demand_back, round_trip
-from harness.conformance.subject import Profile
+from harness.conformance.subject import IN_POD
 from harness.conformance.trial import Trial
 
 _WRITTEN_FOR = 0.7
@@ -37,7 +37,7 @@ def executable_replaced(trial: Trial) -> None:
     demand_back(trial, before, "after DEL by a copy of the executable")
 
 
-@check("delegate-text-file-busy", "skel-text-file-busy", profiles={Profile.INTERFACE, Profile.CHAINED})
+@check("delegate-text-file-busy", "skel-text-file-busy", profiles=IN_POD)
 def delegate_text_file_busy(trial: Trial) -> None:
     """An IPAM plugin that is being replaced ("text file busy") is tried again."""
     if not trial.subject.delegate:

@@ -11,7 +11,7 @@ from harness.conformance.outside_changes import demand_no_device, demand_of_othe
 from harness.conformance.requests import ABSENT, TrialContainer
 from harness.conformance.sentences import Level
 from harness.conformance.sequences import demand_soon_same
-from harness.conformance.subject import Profile
+from harness.conformance.subject import GIVING_ADDRESSES, IN_POD
 from harness.conformance.trial import Trial
 from harness.overload import overload
 from harness.snapshot import Difference, Snapshot
@@ -20,7 +20,6 @@ from skel.versions import VERB_SINCE
 _SINCE: Final = VERB_SINCE["GC"]
 _OF_THE_SPEC: Final = "cni.dev/valid-attachments"
 _OF_LIBCNI: Final = "cni.dev/attachments"
-_IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
 _FORWARDS: Final = "delegate-gc"
 _COLLECTS: Final = (_FORWARDS, "gc-removes-stale")
 """The checks that fail for a plugin without GC."""
@@ -93,7 +92,7 @@ def keeps_other_network(trial: Trial) -> None:
     trial.demand_same(before, trial.snapshot(), "after GC of another network")
 
 
-@check("gc-keeps-other-interface", "gc-valid-attachments", profiles={Profile.INTERFACE, Profile.IPAM}, since=_SINCE)
+@check("gc-keeps-other-interface", "gc-valid-attachments", profiles=GIVING_ADDRESSES, since=_SINCE)
 def keeps_other_interface(trial: Trial) -> None:
     """GC tells a container's attachments apart by their interfaces: the one in the list stays."""
     second = trial.second_interface()
@@ -157,7 +156,7 @@ def then_add(trial: Trial) -> None:
     trial.detach()
 
 
-@check("gc-goes-on-past-errors", "gc-continues", profiles=_IN_POD, since=_SINCE, attachments=2, needs=_COLLECTS)
+@check("gc-goes-on-past-errors", "gc-continues", profiles=IN_POD, since=_SINCE, attachments=2, needs=_COLLECTS)
 def goes_on_past_errors(trial: Trial) -> None:
     """GC whose delegate fails removes its own stale resources all the same, and reports the error."""
     delegate = recording(trial)

@@ -5,14 +5,14 @@ from typing import Final
 from harness.conformance import expect
 from harness.conformance.catalogue import check
 from harness.conformance.finding import ViolationError
-from harness.conformance.subject import Profile
+from harness.conformance.subject import IN_POD
 from harness.conformance.trial import Trial
 from skel.versions import VERB_SINCE
 
 _OF_LINKS: Final = ("link", "address")
 
 
-@check("del-keeps-later-containers", "del-undoes", profiles={Profile.INTERFACE, Profile.CHAINED}, attachments=2)
+@check("del-keeps-later-containers", "del-undoes", profiles=IN_POD, attachments=2)
 def keeps_later_containers(trial: Trial) -> None:
     """DEL of the container that was added first leaves a later one as it was, and its interfaces on the node."""
     later = trial.new_container()

@@ -12,7 +12,7 @@ from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.outside_changes import demand_no_device
 from harness.conformance.requests import ABSENT, TrialContainer
 from harness.conformance.sequences import baseline, demand_back, demand_no_more
-from harness.conformance.subject import Profile
+from harness.conformance.subject import GIVING_ADDRESSES
 from harness.conformance.trial import Trial
 from netlink.namespace import entered, open_namespace, remove_namespace
 
@@ -41,7 +41,7 @@ def nerdctl_del_before_add(trial: Trial) -> None:
     expect.succeeded(trial.add(), "ADD after that DEL")
 
 
-@check("nerdctl-namespace-of-process", "habit-proc-netns", profiles={Profile.INTERFACE, Profile.IPAM})
+@check("nerdctl-namespace-of-process", "habit-proc-netns", profiles=GIVING_ADDRESSES)
 def nerdctl_namespace_of_process(trial: Trial) -> None:
     """CNI_NETNS is the namespace of a process, "/proc/PID/ns/net", and that process is gone when DEL comes."""
     trial.warm_up()
@@ -53,7 +53,7 @@ def nerdctl_namespace_of_process(trial: Trial) -> None:
     demand_no_more(trial, before, "after DEL, the process being gone")
 
 
-@check("nerdctl-last-del", "habit-last-del-empty-netns", profiles={Profile.INTERFACE, Profile.IPAM})
+@check("nerdctl-last-del", "habit-last-del-empty-netns", profiles=GIVING_ADDRESSES)
 def nerdctl_last_del(trial: Trial) -> None:
     """The only DEL has an empty CNI_NETNS and the result of ADD, and comes when the namespace is gone."""
     trial.warm_up()

@@ -8,19 +8,16 @@ from typing import Final
 from harness.conformance.catalogue import check
 from harness.conformance.finding import NotApplicableError
 from harness.conformance.kernel import KernelRoute, Network, links, routes
-from harness.conformance.sequences import Mismatch, demand_true_result
-from harness.conformance.subject import Profile
+from harness.conformance.sequences import RESULT_LISTS_SINCE, Mismatch, demand_true_result
+from harness.conformance.subject import IN_POD
 from harness.conformance.trial import Trial
 from skel.result import Result, Route
 
-_IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
-_RICH_SINCE: Final = "0.3.0"
-"""The version that brought the lists of interfaces and addresses."""
 _MAIN: Final = 254
 """The number of the main table; before 1.1.0 a result cannot name another."""
 
 
-@check("add-routes", "add-result-routes", profiles=_IN_POD, since=_RICH_SINCE)
+@check("add-routes", "add-result-routes", profiles=IN_POD, since=RESULT_LISTS_SINCE)
 def add_routes(trial: Trial) -> None:
     """The routes of the result are in the container."""
     demand_true_result(trial, _missing_routes)
@@ -28,20 +25,20 @@ def add_routes(trial: Trial) -> None:
         raise NotApplicableError("the interface is not in the container")
 
 
-@check("add-tells-routes", "add-result-routes", profiles=_IN_POD, since=_RICH_SINCE)
+@check("add-tells-routes", "add-result-routes", profiles=IN_POD, since=RESULT_LISTS_SINCE)
 def add_tells_routes(trial: Trial) -> None:
     """The result has every route that ADD has made in the container, except those to its own subnet and gateways."""
     demand_true_result(trial, _untold_routes)
 
 
-@check("add-gateway-on-link", "add-result-gateway", profiles=_IN_POD, since=_RICH_SINCE)
+@check("add-gateway-on-link", "add-result-gateway", profiles=IN_POD, since=RESULT_LISTS_SINCE)
 def add_gateway_on_link(trial: Trial) -> None:
     """The gateway of an address is in its subnet, or on another link of the container."""
     if not any(ip.gateway for ip in demand_true_result(trial, _far_gateways).ips):
         raise NotApplicableError("the result has no gateway")
 
 
-@check("add-gateway-of-routes", "add-result-gateway", "add-result-routes", profiles=_IN_POD, since=_RICH_SINCE)
+@check("add-gateway-of-routes", "add-result-gateway", "add-result-routes", profiles=IN_POD, since=RESULT_LISTS_SINCE)
 def add_gateway_of_routes(trial: Trial) -> None:
     """The default route, and those of the result without gw, lead to a gateway that the result tells."""
     demand_true_result(trial, _other_next_hops)

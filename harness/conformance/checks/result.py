@@ -9,15 +9,11 @@ from harness.conformance import expect
 from harness.conformance.catalogue import check
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.kernel import links
-from harness.conformance.sequences import Mismatch, demand_true_result
-from harness.conformance.subject import Profile
+from harness.conformance.sequences import RESULT_LISTS_SINCE, Mismatch, demand_true_result
+from harness.conformance.subject import IN_POD
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
 from skel.result import Result
-
-_IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
-_RICH_SINCE: Final = "0.3.0"
-"""The version that brought the lists of interfaces and addresses."""
 
 _DNS: Final = {
     "nameservers": ["192.0.2.53", "2001:db8::53"],
@@ -67,7 +63,7 @@ def add_gateway(trial: Trial) -> None:
     demand_true_result(trial, _unfit_gateways)
 
 
-@check("add-interface-index", "add-result-interface-index", profiles=_IN_POD, since=_RICH_SINCE)
+@check("add-interface-index", "add-result-interface-index", profiles=IN_POD, since=RESULT_LISTS_SINCE)
 def add_interface_index(trial: Trial) -> None:
     """Each address has the index of its interface in the list of interfaces."""
     if not demand_true_result(trial, _wrong_indices).interfaces:

@@ -7,7 +7,7 @@ from harness.conformance.catalogue import check
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.requests import ABSENT
 from harness.conformance.sequences import addresses, baseline, demand_back, round_trip, shared_addresses
-from harness.conformance.subject import Profile
+from harness.conformance.subject import GIVING_ADDRESSES, IN_POD, Profile
 from harness.conformance.trial import Trial
 from skel.result import Result
 
@@ -15,7 +15,7 @@ _NULL_SETTINGS: Final = dict.fromkeys(("args", "runtimeConfig", "prevResult", "c
 _NULL_DNS: Final = dict.fromkeys(("nameservers", "search", "options"))
 
 
-@check("null-settings", "habit-null-lists", profiles={Profile.INTERFACE, Profile.IPAM})
+@check("null-settings", "habit-null-lists", profiles=GIVING_ADDRESSES)
 def null_settings(trial: Trial) -> None:
     """Keys of the protocol that are null are treated as absent."""
     round_trip(trial, "with keys of the protocol that are null", config=_NULL_SETTINGS)
@@ -93,7 +93,7 @@ def long_container_ids(trial: Trial) -> None:
     demand_back(trial, before, "after DEL of them all", *containers)
 
 
-@check("first-add-failed", "habit-failed-add-undone", profiles={Profile.INTERFACE, Profile.CHAINED})
+@check("first-add-failed", "habit-failed-add-undone", profiles=IN_POD)
 def first_add_failed(trial: Trial) -> None:
     """After an ADD that failed, on a node without any ADD before, the next one succeeds."""
     if not trial.subject.delegate:

@@ -9,7 +9,7 @@ from harness.conformance.failing_adds import exhaust_addresses
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.requests import ABSENT
 from harness.conformance.sentences import Level
-from harness.conformance.subject import Profile
+from harness.conformance.subject import GIVING_ADDRESSES, IN_POD
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
 from harness.overload import overload
@@ -22,8 +22,6 @@ _NO_SUCH_PLUGIN: Final = "conformance-no-such-plugin"
 _POLLED_EVERY: Final = 5.0
 """Seconds between the polls of containerd and kubelet."""
 _OF_ATTACHMENTS: Final = dict.fromkeys(("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_ARGS"), ABSENT)
-_IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
-_ADDRESSED: Final = {Profile.INTERFACE, Profile.IPAM}
 
 
 @check("status-ready", "status-ready", since=_SINCE)
@@ -52,14 +50,14 @@ def not_relied_on(trial: Trial) -> None:
 
 
 # A remark: a STATUS error taints the node, and pods that run may be evicted (docs/design.md, "STATUS").
-@check("status-exhausted", "status-exhausted", profiles=_ADDRESSED, since=_SINCE, level=Level.MAY)
+@check("status-exhausted", "status-exhausted", profiles=GIVING_ADDRESSES, since=_SINCE, level=Level.MAY)
 def exhausted(trial: Trial) -> None:
     """STATUS fails if no address is left; for an interface plugin, if its IPAM plugin's STATUS fails then."""
     asked, _ = _asked_when_exhausted(trial)
     expect.refused(asked, "no address is left and ADD fails")
 
 
-@check("status-exhausted-code", "status-codes", profiles=_ADDRESSED, since=_SINCE)
+@check("status-exhausted-code", "status-codes", profiles=GIVING_ADDRESSES, since=_SINCE)
 def exhausted_code(trial: Trial) -> None:
     """STATUS that fails for want of addresses says so with code 50 or 51, or passes on its IPAM plugin's code."""
     asked, code = _asked_when_exhausted(trial)
@@ -70,7 +68,7 @@ def exhausted_code(trial: Trial) -> None:
     expect.refused(asked, "no address is left", codes=_NOT_AVAILABLE)
 
 
-@check("status-exhausted-in-time", "habit-status-often", profiles=_ADDRESSED, since=_SINCE)
+@check("status-exhausted-in-time", "habit-status-often", profiles=GIVING_ADDRESSES, since=_SINCE)
 def exhausted_in_time(trial: Trial) -> None:
     """STATUS answers before the next poll, five seconds later, if no address is left."""
     config, _, _ = exhaust_addresses(trial)
@@ -79,7 +77,7 @@ def exhausted_in_time(trial: Trial) -> None:
         raise ViolationError(f"an answer within {_POLLED_EVERY:.0f} s", f"one after {asked.seconds:.1f} s", asked)
 
 
-@check("status-ready-again", "status-ready", profiles=_ADDRESSED, since=_SINCE)
+@check("status-ready-again", "status-ready", profiles=GIVING_ADDRESSES, since=_SINCE)
 def ready_again(trial: Trial) -> None:
     """STATUS succeeds again after an address was released."""
     config, [first, *_], _ = exhaust_addresses(trial)
@@ -91,7 +89,7 @@ def ready_again(trial: Trial) -> None:
     expect.succeeded(asked, "STATUS before an ADD that succeeds")
 
 
-@check("status-failed-prevents-nothing", "status-prevents-nothing", since=_SINCE, profiles=_ADDRESSED)
+@check("status-failed-prevents-nothing", "status-prevents-nothing", since=_SINCE, profiles=GIVING_ADDRESSES)
 def failed_prevents_nothing(trial: Trial) -> None:
     """CHECK and DEL of an attached container succeed if STATUS fails for want of addresses."""
     config, [first, *_], _ = exhaust_addresses(trial)
@@ -101,7 +99,7 @@ def failed_prevents_nothing(trial: Trial) -> None:
     expect.succeeded(trial.delete(first, config=config), "DEL after STATUS has failed")
 
 
-@check("status-delegate-missing", "status-not-ready", profiles=_IN_POD, since=_SINCE)
+@check("status-delegate-missing", "status-not-ready", profiles=IN_POD, since=_SINCE)
 def delegate_missing(trial: Trial) -> None:
     """STATUS fails if the delegate cannot be found, so that no ADD can succeed."""
     config = _with_delegate(trial, _NO_SUCH_PLUGIN)
@@ -111,14 +109,14 @@ def delegate_missing(trial: Trial) -> None:
     expect.refused(asked, f'there is no plugin "{_NO_SUCH_PLUGIN}" and ADD fails')
 
 
-@check("status-forwarded", "status-delegates", profiles=_IN_POD, since=_SINCE)
+@check("status-forwarded", "status-delegates", profiles=IN_POD, since=_SINCE)
 def forwarded(trial: Trial) -> None:
     """STATUS is asked of the delegate, too."""
     delegate = recording(trial)
     delegate.demand("STATUS", trial.status(environ=delegate.environ), "since STATUS was asked")
 
 
-@check("status-of-delegate-fails", "status-delegated-error", "status-prevents-nothing", profiles=_IN_POD, since=_SINCE)
+@check("status-of-delegate-fails", "status-delegated-error", "status-prevents-nothing", profiles=IN_POD, since=_SINCE)
 def of_delegate_fails(trial: Trial) -> None:
     """STATUS fails if the delegate's STATUS fails, and ADD, CHECK and DEL go on working."""
     delegate = recording(trial)

@@ -9,7 +9,7 @@ from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.requests import ABSENT
 from harness.conformance.sentences import Level
 from harness.conformance.sequences import addresses, declared
-from harness.conformance.subject import Profile
+from harness.conformance.subject import IN_POD
 from harness.conformance.traffic import (
     MACHINE_ADDRESS,
     NODE_ADDRESS,
@@ -22,7 +22,6 @@ from harness.conformance.traffic import (
 from harness.conformance.trial import Trial
 from skel.result import Result
 
-_WITH_INTERFACE: Final = frozenset({Profile.INTERFACE, Profile.CHAINED})
 _HOST_PORT: Final = 18080
 _PORT: Final = 8080
 
@@ -35,21 +34,21 @@ _LEAST_SECONDS: Final = 0.5
 _OWN_LIMITS: Final = ("ingressRate", "ingressBurst", "egressRate", "egressBurst")
 
 
-@check("capability-port-mappings", "convention-port-mappings", profiles=_WITH_INTERFACE)
+@check("capability-port-mappings", "convention-port-mappings", profiles=IN_POD)
 def capability_port_mappings(trial: Trial) -> None:
     """With the capability "portMappings", a port of the node leads to the pod's, and after DEL it does not."""
     mapping = {"hostPort": _HOST_PORT, "containerPort": _PORT, "protocol": "tcp"}
     _demand_mapped(trial, [mapping])
 
 
-@check("containerd-host-ip", "habit-empty-host-ip", "habit-go-field-names", profiles=_WITH_INTERFACE)
+@check("containerd-host-ip", "habit-empty-host-ip", "habit-go-field-names", profiles=IN_POD)
 def containerd_host_ip(trial: Trial) -> None:
     """A port mapping with HostIP empty, or 0.0.0.0 as in nerdctl, is for every address of the node."""
     mapping = {"HostPort": _HOST_PORT, "ContainerPort": _PORT, "Protocol": "tcp"}
     _demand_mapped(trial, [{**mapping, "HostIP": ""}, {**mapping, "HostIP": "0.0.0.0"}])  # noqa: S104 -- none listens
 
 
-@check("capability-bandwidth", "convention-bandwidth", profiles=_WITH_INTERFACE)
+@check("capability-bandwidth", "convention-bandwidth", profiles=IN_POD)
 def capability_bandwidth(trial: Trial) -> None:
     """With the capability "bandwidth", a pod receives and sends no faster than at the rates that the runtime names."""
     declared(trial, "bandwidth")
@@ -67,7 +66,7 @@ def capability_bandwidth(trial: Trial) -> None:
 
 
 # No plugin has to support the key.
-@check("ip-masq", "well-known-keys", profiles=_WITH_INTERFACE, level=Level.CONVENTION)
+@check("ip-masq", "well-known-keys", profiles=IN_POD, level=Level.CONVENTION)
 def ip_masq(trial: Trial) -> None:
     """With "ipMasq": true, a machine beyond the node sees an address of the node when a pod connects to it."""
     if trial.subject.plugin.raw.get("ipMasq") is not True:

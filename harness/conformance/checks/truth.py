@@ -6,18 +6,15 @@ from typing import Final
 from harness.conformance.catalogue import check
 from harness.conformance.finding import ViolationError
 from harness.conformance.kernel import KernelLink, links
-from harness.conformance.sequences import Mismatch, demand_true_result
-from harness.conformance.subject import Profile
+from harness.conformance.sequences import RESULT_LISTS_SINCE, Mismatch, demand_true_result
+from harness.conformance.subject import IN_POD
 from harness.conformance.trial import Trial
 from skel.result import Interface, Result
 
-_IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
-_RICH_SINCE: Final = "0.3.0"
-"""The version that brought the lists of interfaces and addresses."""
 _MTU_SINCE: Final = "1.1.0"
 
 
-@check("add-tells-interfaces", "add-result-interfaces", profiles=_IN_POD, since=_RICH_SINCE)
+@check("add-tells-interfaces", "add-result-interfaces", profiles=IN_POD, since=RESULT_LISTS_SINCE)
 def add_tells_interfaces(trial: Trial) -> None:
     """The result lists every interface that ADD has made, in the container and on the node."""
     trial.warm_up()
@@ -33,37 +30,43 @@ def add_tells_interfaces(trial: Trial) -> None:
             raise ViolationError(expected, ", ".join(sorted(listed)) or "none")
 
 
-@check("add-sandbox", "add-result-sandbox", profiles=_IN_POD, since=_RICH_SINCE)
+@check("add-sandbox", "add-result-sandbox", profiles=IN_POD, since=RESULT_LISTS_SINCE)
 def add_sandbox(trial: Trial) -> None:
     """An interface in the container has the value of CNI_NETNS as its sandbox."""
     demand_true_result(trial, _other_sandboxes)
 
 
-@check("add-interfaces-exist", "add-result-sandbox-host", "add-result-interfaces", profiles=_IN_POD, since=_RICH_SINCE)
+@check(
+    "add-interfaces-exist",
+    "add-result-sandbox-host",
+    "add-result-interfaces",
+    profiles=IN_POD,
+    since=RESULT_LISTS_SINCE,
+)
 def add_interfaces_exist(trial: Trial) -> None:
     """Each interface of the result is in the place of its sandbox: the container, or the node if that is empty."""
     demand_true_result(trial, _missing_interfaces)
 
 
-@check("add-mac", "add-result-mac", "prev-result-output", profiles=_IN_POD, since=_RICH_SINCE)
+@check("add-mac", "add-result-mac", "prev-result-output", profiles=IN_POD, since=RESULT_LISTS_SINCE)
 def add_mac(trial: Trial) -> None:
     """The interfaces of the result have the hardware addresses that they have in the kernel."""
     demand_true_result(trial, _other_macs)
 
 
-@check("add-mtu", "add-result-keys", "prev-result-output", profiles=_IN_POD, since=_MTU_SINCE)
+@check("add-mtu", "add-result-keys", "prev-result-output", profiles=IN_POD, since=_MTU_SINCE)
 def add_mtu(trial: Trial) -> None:
     """If the result has the MTU of an interface, it is the kernel's."""
     demand_true_result(trial, _other_mtus)
 
 
-@check("add-addresses", "add-result-ips", profiles=_IN_POD, since=_RICH_SINCE)
+@check("add-addresses", "add-result-ips", profiles=IN_POD, since=RESULT_LISTS_SINCE)
 def add_addresses(trial: Trial) -> None:
     """The addresses of the result are those that the interfaces in the container have."""
     demand_true_result(trial, _other_addresses)
 
 
-@check("add-prefix-length", "add-result-address", "add-result-ips", profiles=_IN_POD, since=_RICH_SINCE)
+@check("add-prefix-length", "add-result-address", "add-result-ips", profiles=IN_POD, since=RESULT_LISTS_SINCE)
 def add_prefix_length(trial: Trial) -> None:
     """The addresses of the result have the prefix lengths that they have in the container."""
     demand_true_result(trial, _other_prefix_lengths)

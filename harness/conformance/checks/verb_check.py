@@ -26,14 +26,12 @@ from harness.conformance.outside_changes import command, happened, lose_interfac
 from harness.conformance.requests import ABSENT, TrialContainer
 from harness.conformance.sentences import Level
 from harness.conformance.sequences import let_go
-from harness.conformance.subject import Profile
+from harness.conformance.subject import GIVING_ADDRESSES, IN_POD, Profile
 from harness.conformance.trial import Trial
 from harness.snapshot import differences
 from skel.versions import VERB_SINCE
 
 _INTERFACE: Final = {Profile.INTERFACE}
-_IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
-_NOT_CHAINED: Final = {Profile.INTERFACE, Profile.IPAM}
 _SINCE: Final = VERB_SINCE["CHECK"]
 _OTHER_MAC: Final = "02:00:5e:00:53:01"
 _OTHER_ADDRESSES: Final = {4: "192.0.2.77/24", 6: "2001:db8:77::77/64"}
@@ -52,7 +50,7 @@ def after_add(trial: Trial) -> None:
         expect.succeeded(trial.check(), "CHECK, again")
 
 
-@check("check-address-missing", "check-finds-missing", profiles=_IN_POD, since=_SINCE)
+@check("check-address-missing", "check-finds-missing", profiles=IN_POD, since=_SINCE)
 def address_missing(trial: Trial) -> None:
     """CHECK fails if an address of the result is gone from the container's interface."""
     found = False
@@ -69,7 +67,7 @@ def address_missing(trial: Trial) -> None:
         raise NotApplicableError("the plugin gives the container's interface no address")
 
 
-@check("check-route-missing", "check-finds-missing", profiles=_IN_POD, since=_SINCE)
+@check("check-route-missing", "check-finds-missing", profiles=IN_POD, since=_SINCE)
 def route_missing(trial: Trial) -> None:
     """CHECK fails if a route of the result is gone from the container."""
     found = False
@@ -141,7 +139,7 @@ def rule_missing(trial: Trial) -> None:
     expect.failed(trial.check(), f"what ADD put into the firewall is gone ({len(things)} things)")
 
 
-@check("check-qdisc-missing", "check-finds-shaping-missing", profiles=_IN_POD, since=_SINCE)
+@check("check-qdisc-missing", "check-finds-shaping-missing", profiles=IN_POD, since=_SINCE)
 def qdisc_missing(trial: Trial) -> None:
     """CHECK fails if a queueing discipline that ADD has made is gone."""
     asked = "bandwidth" in trial.subject.plugin.capabilities
@@ -169,7 +167,7 @@ def _shaped(trial: Trial, container: TrialContainer, config: Mapping[str, object
     return added_qdiscs(trial, container, before, trial.snapshot(container))
 
 
-@check("check-reservation-missing", "check-finds-untracked-missing", "check-delegates", profiles=_IN_POD, since=_SINCE)
+@check("check-reservation-missing", "check-finds-untracked-missing", "check-delegates", profiles=IN_POD, since=_SINCE)
 def reservation_missing(trial: Trial) -> None:
     """CHECK fails if the delegate has released the addresses."""
     delegate = recording(trial)
@@ -180,7 +178,9 @@ def reservation_missing(trial: Trial) -> None:
     expect.failed(trial.check(), "the delegate has released its addresses, and says so itself")
 
 
-@check("check-never-added", "check-finds-missing", "check-consults-prev-result", since=_SINCE, profiles=_NOT_CHAINED)
+@check(
+    "check-never-added", "check-finds-missing", "check-consults-prev-result", since=_SINCE, profiles=GIVING_ADDRESSES
+)
 def never_added(trial: Trial) -> None:
     """CHECK fails for a container that was never added, though its prevResult is another container's result."""
     other = trial.new_container()
@@ -192,7 +192,9 @@ def never_added(trial: Trial) -> None:
     expect.failed(trial.check(other, prev_result=result), "the container was never added")
 
 
-@check("check-after-del", "check-finds-missing", "check-finds-untracked-missing", since=_SINCE, profiles=_NOT_CHAINED)
+@check(
+    "check-after-del", "check-finds-missing", "check-finds-untracked-missing", since=_SINCE, profiles=GIVING_ADDRESSES
+)
 def after_del(trial: Trial) -> None:
     """CHECK fails for an attachment that was deleted."""
     _attach_with_traces(trial)
@@ -261,7 +263,7 @@ def later_mac(trial: Trial) -> None:
     expect.succeeded(trial.check(prev_result=result), "CHECK after a later plugin changed the hardware address")
 
 
-@check("check-later-address", "check-allows-later-changes", profiles=_IN_POD, since=_SINCE)
+@check("check-later-address", "check-allows-later-changes", profiles=IN_POD, since=_SINCE)
 def later_address(trial: Trial) -> None:
     """CHECK succeeds if a later plugin has given the interface another address, as prevResult says."""
     trial.attach()
@@ -279,7 +281,7 @@ def later_address(trial: Trial) -> None:
     expect.succeeded(trial.check(prev_result=result), "CHECK after a later plugin gave another address")
 
 
-@check("check-later-route", "check-allows-later-changes", profiles=_IN_POD, since=_SINCE)
+@check("check-later-route", "check-allows-later-changes", profiles=IN_POD, since=_SINCE)
 def later_route(trial: Trial) -> None:
     """CHECK succeeds if a later plugin has made another route in the container, as prevResult says."""
     trial.attach()
@@ -293,7 +295,7 @@ def later_route(trial: Trial) -> None:
     expect.succeeded(trial.check(prev_result=result), "CHECK after a later plugin made another route")
 
 
-@check("check-later-route-removed", "check-allows-later-changes", profiles=_IN_POD, since=_SINCE)
+@check("check-later-route-removed", "check-allows-later-changes", profiles=IN_POD, since=_SINCE)
 def later_route_removed(trial: Trial) -> None:
     """CHECK succeeds if a later plugin has removed a route, from the container and from prevResult."""
     routes = own_routes(trial, trial.container)

@@ -10,13 +10,12 @@ from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.kernel import links
 from harness.conformance.outside_changes import happened
 from harness.conformance.sentences import Level
-from harness.conformance.subject import Profile
+from harness.conformance.subject import IN_POD, Profile
 from harness.conformance.trial import Trial
 from harness.snapshot import Difference
 from skel.versions import VERB_SINCE
 
 _SINCE: Final = VERB_SINCE["CHECK"]
-_IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
 
 
 # A violation costs a runtime nothing at once.
@@ -38,7 +37,7 @@ def changes_nothing(trial: Trial) -> None:
     trial.demand_same(after, trial.snapshot(), "after more CHECKs")
 
 
-@check("check-address-other-prefix", "check-finds-missing", profiles=_IN_POD, since=_SINCE)
+@check("check-address-other-prefix", "check-finds-missing", profiles=IN_POD, since=_SINCE)
 def address_other_prefix(trial: Trial) -> None:
     """CHECK fails if an address of the result has another prefix length on the container's interface."""
     container = trial.container
