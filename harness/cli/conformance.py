@@ -107,8 +107,12 @@ def command(
     unwritten = files.write(examination) if examination else []
     save_known_failures(findings, save_known)
     if findings and settings.is_table:
-        _print(findings, settings, arguments, failures=failures)
-        _sum_up(findings, known, cut_short, [file for file in (*reports, junit, save_known) if file])
+        from harness.conformance.report.text import report, summary
+
+        written = [file for file in (*reports, junit, save_known) if file]
+        every, width = settings.verbose > 0, report_width()
+        write(report(findings, arguments, every=every, only_failures=failures, width=width), styled=True)
+        write(f"\n{summary(findings, known=known, cut_short=cut_short, files=written, width=width)}", styled=True)
     elif findings and examination is not None:
         _emit(examination, settings, failures=failures)
         _say_besides(findings, known, arguments)
@@ -135,20 +139,6 @@ def _folders(settings: Settings, networks: "Sequence[NetworkList]") -> AbstractC
     return plugin_folders(settings, plugin_types(networks))
 
 
-def _print(findings: Sequence["Finding"], settings: Settings, arguments: "Arguments", *, failures: bool) -> None:
-    from harness.conformance.report.text import report
-
-    text = report(findings, arguments, every=settings.verbose > 0, only_failures=failures, width=report_width())
-    write(text, styled=True)
-
-
-def _sum_up(findings: Sequence["Finding"], known: "KnownFailures", cut_short: str, files: Sequence[Path]) -> None:
-    from harness.conformance.report.text import summary
-
-    text = summary(findings, known=known, cut_short=cut_short, files=files, width=report_width())
-    write(f"\n{text}", styled=True)
-
-
 def _say_besides(findings: Sequence["Finding"], known: "KnownFailures", arguments: "Arguments") -> None:
     """Tell people, on stderr: known failures that pass now, and nodes that were kept."""
     from harness.conformance.report.wording import kept_facts
@@ -168,7 +158,12 @@ def _emit(examination: "Examination", settings: Settings, *, failures: bool) -> 
 
 
 def _print_catalogue(options: ConformanceOptions, settings: Settings) -> None:
-    from harness.conformance.report.listing import catalogue_document, checks_table, sections_table, unchecked_table
+    from harness.conformance.report.listing import (
+        catalogue_document,
+        checks_table,
+        sections_table,
+        unchecked_of_plugins,
+    )
     from harness.conformance.sentences import load
 
     checks, sentences = options.checks(), load().values()
@@ -178,7 +173,7 @@ def _print_catalogue(options: ConformanceOptions, settings: Settings) -> None:
         emit(settings.output, None, sections_table(checks))
     if settings.is_table and not options.is_selective:
         write("")
-        emit(settings.output, None, unchecked_table(sentences))
+        emit(settings.output, None, unchecked_of_plugins(sentences))
 
 
 def _complete_kept(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

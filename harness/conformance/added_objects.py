@@ -96,7 +96,7 @@ def firewall_entries(trial: Trial) -> FirewallEntries:
 def added_firewall_entries(before: FirewallEntries, after: FirewallEntries) -> list[Mapping[str, Any]]:
     """Return the additions; a new table stands for everything in it."""
     come = [after[name] for name in after if name not in before]
-    tables = {_table_name(each["table"]) for each in come if "table" in each}
+    tables = {_table_of(each) for each in come if "table" in each}
     return [each for each in come if "table" in each or _table_of(each) not in tables]
 
 
@@ -126,13 +126,9 @@ def _bare_element(element: Any) -> Any:  # noqa: ANN401 -- JSON of any shape
     return element["elem"]["val"] if isinstance(element, dict) and "elem" in element else element
 
 
-def _table_name(table: Mapping[str, Any]) -> tuple[str, str]:
-    return table["family"], table["name"]
-
-
 def _table_of(thing: Mapping[str, Any]) -> tuple[str, str]:
-    [body] = thing.values()
-    return body["family"], body["table"]
+    [(kind, body)] = thing.items()
+    return body["family"], body["name" if kind == "table" else "table"]
 
 
 class Qdisc(NamedTuple):

@@ -7,7 +7,6 @@ Then the node has to be as it was.
 
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -19,11 +18,10 @@ from typing import Final, NamedTuple
 from harness.conformance import expect, kill_at_point
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.requests import TrialContainer
+from harness.conformance.sequences import settled
 from harness.conformance.subject import Subject
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
-from harness.overload import overload
-from harness.snapshot import Snapshot
 
 _FEW_CALLS: Final = 250
 """System calls of a program that leaves its work to another process: such an ADD is interrupted by the clock."""
@@ -155,18 +153,9 @@ def _left_after(trial: Trial, resident: TrialContainer, by: PointUnit, point: in
     trial.detach_others(container)
     if trial.has("GC"):
         trial.gc(resident)
-    left = settled(trial, container, before)
+    left = tuple(each.in_words() for each in settled(trial, before, container, seconds=_SETTLING_SECONDS))
     failure = (f"DEL: {expect.ending(deleted)}",) if deleted.exit_code else ()
     return failure + left
-
-
-def settled(trial: Trial, container: TrialContainer, before: Snapshot) -> tuple[str, ...]:
-    """Return the differences from `before` in words, once they are gone or the time is over."""
-    began = time.monotonic()
-    while left := trial.leftovers(before, trial.snapshot(container)):
-        if time.monotonic() > began + max(_SETTLING_SECONDS, overload()):
-            return tuple(each.in_words() for each in left)
-    return ()
 
 
 def killed(

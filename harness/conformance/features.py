@@ -70,10 +70,6 @@ def _capability(name: str, check: str) -> Feature:
     return Feature(name, f'the capability "{name}"', ids=(check,), declares=declares)
 
 
-def _delegates(subject: Subject) -> bool:
-    return subject.delegate != ""
-
-
 def _has_ipv6(subject: Subject) -> bool:
     return any(map(_is_ipv6, _texts([plugin.raw for plugin in (subject.plugin, *subject.before)])))
 
@@ -116,7 +112,9 @@ IPV6: Final = Feature(
 """Its checks are those of a configuration with addresses; they also belong elsewhere."""
 
 FEATURES: Final = (
-    Feature("delegation", "an IPAM plugin is executed", ids=("delegate-*",), declares=_delegates),
+    Feature(
+        "delegation", "an IPAM plugin is executed", ids=("delegate-*",), declares=lambda subject: subject.delegate != ""
+    ),
     Feature("CHECK", "the verb CHECK", ids=("check-*",), sections=("*/ CHECK",)),
     Feature("GC", "the verb GC", ids=("gc-*",), sections=("*/ GC",)),
     Feature("STATUS", "the verb STATUS", ids=("status-*",), sections=("*/ STATUS",)),
@@ -164,10 +162,6 @@ def feature_of(check: Check) -> Feature | None:
     return next((each for each in FEATURES if each is not IPV6 and each.has(check)), None)
 
 
-def _counts_for(feature: Feature, check: Check) -> bool:
-    return IPV6.has(check) if feature is IPV6 else feature_of(check) is feature
-
-
 def standing(findings: Sequence[Finding]) -> Standing:
     """Return how one plugin stands. The findings are all of this plugin.
 
@@ -180,7 +174,8 @@ def standing(findings: Sequence[Finding]) -> Standing:
     core = _state([found.get(check.id) for check in every if feature_of(check) is None])
     extended = {}
     for feature in FEATURES:
-        mine = [found.get(check.id) for check in every if _counts_for(feature, check)]
+        counts = IPV6.has if feature is IPV6 else lambda check, feature=feature: feature_of(check) is feature
+        mine = [found.get(check.id) for check in every if counts(check)]
         if feature.declares(subject) and any(each and each.outcome is not Outcome.NOT_APPLICABLE for each in mine):
             extended[feature.name] = _state(mine)
     return Standing(core, extended, (subject.network.cni_version,))

@@ -41,7 +41,8 @@ def node_state(node: Node, places: Mapping[str, str], watched: Sequence[Path]) -
         raise SnapshotError(f"the suite needs iproute2 and nftables: {'; '.join(unseen)}")
     files: dict[str, object] = {}
     for name, described in taken.sections["files"].items():
-        path, passing = Path(name), _is_passing(Path(name))
+        path = Path(name)
+        passing = path.name == _LOCK or path.suffix == _LOG or _BYTECODE in path.parts
         if (target := _seen_as(path, own)) is not None:
             if not passing:
                 files[str(target)] = described
@@ -58,10 +59,6 @@ def _seen_as(path: Path, folders: Mapping[Path, Path]) -> Path | None:
         if path.is_relative_to(source):
             return target / path.relative_to(source)
     return None
-
-
-def _is_passing(path: Path) -> bool:
-    return path.name == _LOCK or path.suffix == _LOG or _BYTECODE in path.parts
 
 
 def _changed(machines: Path, upper: Path, described: object) -> object:
@@ -95,7 +92,7 @@ def leftovers(before: Snapshot, after: Snapshot, container_ids: Collection[str])
     return [
         each
         for each in changes(before, after)
-        if not _is_of_vrfs(each)
+        if not (each.thing == "rule" and each.kind == "appeared" and each.name in _RULES_OF_VRFS)
         and (
             (each.thing, each.kind) != ("file", "changed")
             or _named(each.before, container_ids) != _named(each.after, container_ids)
@@ -124,10 +121,6 @@ def _whole(files: Mapping[str, object], machines: Mapping[str, object]) -> dict[
         else:
             whole[name] = told
     return {name: told for name, told in whole.items() if told != {}}
-
-
-def _is_of_vrfs(difference: Difference) -> bool:
-    return difference.thing == "rule" and difference.kind == "appeared" and difference.name in _RULES_OF_VRFS
 
 
 def _named(file: object, container_ids: Collection[str]) -> dict[str, int]:

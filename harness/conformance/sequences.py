@@ -72,6 +72,24 @@ def _come_and_go(trial: Trial, container: TrialContainer, when: str, changes: Ch
     return result
 
 
+def round_trip_rewritten(trial: Trial, rewrite: Callable[[object], object], words: str) -> None:
+    """Demand that ADD in a chain, CHECK and DEL take a rewritten prevResult. `words` name it: "nulls in prevResult"."""
+    before = baseline(trial)
+    trial.prepare(trial.container)
+    given = trial.prev_result()
+    added = trial.add() if given is None else trial.add(prev_result=rewrite(given))
+    expect.result(added, trial.version)
+    demand_taken(trial, before, rewrite(trial.result_document()), words)
+
+
+def demand_taken(trial: Trial, before: Snapshot, prev_result: object, words: str) -> None:
+    """Demand that CHECK and DEL take this prevResult, and that the node is as `baseline` returned it."""
+    if trial.has("CHECK"):
+        expect.succeeded(trial.check(prev_result=prev_result), f"CHECK with {words}")
+    expect.succeeded(trial.delete(prev_result=prev_result), f"DEL with {words}")
+    demand_back(trial, before, f"after DEL with {words}")
+
+
 def demand_soon_same(trial: Trial, before: Snapshot, when: str, *containers: TrialContainer) -> None:
     """Demand that the node is as before, once the kernel has finished its removals in the background."""
     _demand_none(settled(trial, before, *containers), when)
@@ -172,11 +190,16 @@ def pod_mac(trial: Trial) -> str:
     return link.mac if link else ""
 
 
-def settled(trial: Trial, before: Snapshot, *containers: TrialContainer) -> list[Difference]:
-    """Return the differences to `before` that remain once the kernel has finished its removals in the background."""
+def settled(
+    trial: Trial, before: Snapshot, *containers: TrialContainer, seconds: float = _SETTLING_SECONDS
+) -> list[Difference]:
+    """Return the differences to `before` that remain after a time for what goes on in the background.
+
+    The kernel removes the content of a namespace there, and processes end.
+    """
     began = time.monotonic()
     left = trial.leftovers(before, trial.snapshot(*containers))
-    while left and time.monotonic() < began + max(_SETTLING_SECONDS, overload()):
+    while left and time.monotonic() < began + max(seconds, overload()):
         time.sleep(_PAUSE)
         left = trial.leftovers(before, trial.snapshot(*containers))
     return left

@@ -8,9 +8,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.conformance.chaos import settled
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.requests import TrialContainer
+from harness.conformance.sequences import settled
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
 from harness.runtime.site import Site
@@ -86,7 +86,7 @@ def _one(
     call.result()
     deleted = trial.delete(container)
     collected = trial.gc(resident)
-    left = settled(trial, container, before)
+    left = [each.in_words() for each in settled(trial, before, container)]
     if left or deleted.exit_code or collected.exit_code:
         what = "worker" if of_worker else "launcher"
         codes = f"DEL {deleted.exit_code}, GC {collected.exit_code}"

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from harness.conformance.chaos import PointUnit, killed, settled
+from harness.conformance.chaos import PointUnit, killed
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.requests import TrialContainer
+from harness.conformance.sequences import settled
 from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
@@ -154,7 +155,7 @@ def _ended(trial: Trial, wanted: Soak, point: int) -> Tally:
         tally.left.append(f"{wanted.by} {point}: {fault}")
     deleted = trial.delete(container)
     _remove_bridge(trial)
-    left = settled(trial, container, before)
+    left = [each.in_words() for each in settled(trial, before, container)]
     if deleted.exit_code or left:
         tally.left_for_good.append(f"{wanted.by} {point}: DEL {deleted.exit_code}: {'; '.join(left)}")
     return tally

@@ -6,7 +6,15 @@ from harness.conformance import expect
 from harness.conformance.catalogue import check
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.requests import ABSENT
-from harness.conformance.sequences import addresses, baseline, demand_back, round_trip, shared_addresses
+from harness.conformance.sequences import (
+    addresses,
+    baseline,
+    demand_back,
+    demand_taken,
+    round_trip,
+    round_trip_rewritten,
+    shared_addresses,
+)
 from harness.conformance.subject import GIVING_ADDRESSES, IN_POD, Profile
 from harness.conformance.trial import Trial
 from skel.result import Result
@@ -25,16 +33,7 @@ def null_settings(trial: Trial) -> None:
 @check("null-in-prev-result", "habit-null-lists")
 def null_in_prev_result(trial: Trial) -> None:
     """Empty lists in prevResult may be null: for CHECK and DEL, and for ADD in a chain."""
-    before = baseline(trial)
-    trial.prepare(trial.container)
-    given = trial.prev_result()
-    added = trial.add() if given is None else trial.add(prev_result=_with_nulls(given))
-    expect.result(added, trial.version)
-    prev_result = _with_nulls(trial.result_document())
-    if trial.has("CHECK"):
-        expect.succeeded(trial.check(prev_result=prev_result), "CHECK with nulls in prevResult")
-    expect.succeeded(trial.delete(prev_result=prev_result), "DEL with nulls in prevResult")
-    demand_back(trial, before, "after DEL with nulls in prevResult")
+    round_trip_rewritten(trial, _with_nulls, "nulls in prevResult")
 
 
 @check("empty-variables", "habit-empty-variables")
@@ -60,11 +59,7 @@ def prev_result_keys_in_any_case(trial: Trial) -> None:
         found = addresses(expect.result(trial.add(prev_result=_capitalised(given)), trial.version))
         if not set(wanted) <= set(found):
             raise ViolationError(f"the addresses of prevResult, {wanted}, in the result", f"{found}")
-    prev_result = _capitalised(trial.result_document())
-    if trial.has("CHECK"):
-        expect.succeeded(trial.check(prev_result=prev_result), "CHECK with capitals in prevResult")
-    expect.succeeded(trial.delete(prev_result=prev_result), "DEL with capitals in prevResult")
-    demand_back(trial, before, "after DEL with capitals in prevResult")
+    demand_taken(trial, before, _capitalised(trial.result_document()), "capitals in prevResult")
 
 
 @check("long-container-ids", "habit-long-container-id", attachments=3)

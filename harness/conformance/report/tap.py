@@ -23,7 +23,8 @@ def to_tap(examination: Examination) -> str:
     A check that does not apply, or was not examined, is a SKIP, and a failure that is known a TODO. A warning is "ok".
     A run that was cut short ends with "Bail out!".
     """
-    return "\n".join([*_head(examination), *_points(examination), *_end(examination), ""])
+    end = [f"Bail out! {_line(printable(examination.cut_short))}"] if examination.cut_short else []
+    return "\n".join([*_head(examination), *_points(examination), *end, ""])
 
 
 def _head(examination: Examination) -> Iterator[str]:
@@ -68,11 +69,6 @@ def _diagnostic(finding: Finding, examination: Examination) -> Iterator[str]:
     # JSON is YAML, and what the small YAML parsers of TAP's readers understand.
     lines = (f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in told.items())
     yield from (f"  {line}" for line in ("---", *lines, "..."))
-
-
-def _end(examination: Examination) -> Iterator[str]:
-    if examination.cut_short:
-        yield f"Bail out! {_line(printable(examination.cut_short))}"
 
 
 def _description(text: str) -> str:

@@ -13,6 +13,7 @@ from harness.conformance.known_failures import KnownFailures
 from harness.conformance.report.heading import verdict
 from harness.conformance.report.transcript import transcript
 from harness.conformance.report.wording import (
+    COLOURS,
     TOLD,
     by_subject,
     counts,
@@ -20,21 +21,15 @@ from harness.conformance.report.wording import (
     facts,
     is_shown,
     kept_facts,
+    label,
     place,
     tally,
+    wrapped,
 )
 from harness.conformance.reproduce import Arguments, command_of
 from harness.conformance.sentences import Level
 from harness.output import printable
 
-_COLOURS: Final = {
-    Outcome.PASS: "green",
-    Outcome.FAIL: "red",
-    Outcome.ERROR: "magenta",
-    Outcome.WARN: "yellow",
-    Outcome.NOT_APPLICABLE: "cyan",
-    Outcome.NOT_EXAMINED: "cyan",
-}
 _INDENT: Final = "  "
 _ON_ONE_LINE: Final = ("sent", "repeat", "enter", "remove")
 """The facts that are pasted into a shell."""
@@ -84,9 +79,9 @@ def _blocks(
     shown = [finding for finding in findings if is_shown(finding, only_failures=only_failures)]
     if brief := [_line(finding) for finding in shown if _is_named(finding, every=every)]:
         yield "\n".join(brief)
-    waiting = {} if only_failures else unexamined(findings)
+    waiting = {} if only_failures else _unexamined(findings)
     told = [finding for finding in shown if finding.outcome in TOLD and (every or not finding.known)]
-    for group in by_answer(told):
+    for group in _by_answer(told):
         lines = [*_together(group, arguments, width)] if len(group) > 1 else [*_paragraph(group[0], arguments, width)]
         causes = [finding.check.id for finding in group if finding.check.id in waiting]
         lines += [_unexamined_line(waiting.pop(cause), cause) for cause in causes]
@@ -107,29 +102,29 @@ def _line(finding: Finding) -> str:
     why = f": {printable(finding.detail)}" if finding.detail else ""
     if finding.known:
         why = f", known: {printable(finding.known)}"
-    return f"{_label(finding)} {finding.check.id} ({finding.check.level}){why}"
+    return f"{label(finding.outcome)} {finding.check.id} ({finding.check.level}){why}"
 
 
 def _unexamined_line(findings: Sequence[Finding], cause: str) -> str:
     number = f"{len(findings)} check{'s' if len(findings) > 1 else ''} not examined"
-    return f"{_INDENT}{click.style(number, fg=_COLOURS[Outcome.NOT_EXAMINED])}, because of {cause or 'another finding'}"
+    return f"{_INDENT}{click.style(number, fg=COLOURS[Outcome.NOT_EXAMINED])}, because of {cause or 'another finding'}"
 
 
 def _paragraph(finding: Finding, arguments: Arguments, width: int) -> Iterator[str]:
     yield _title(finding)
     for text in (finding.check.title, demand(finding.check)):
-        yield from _wrapped(text, width, _INDENT)
+        yield from wrapped(text, width, _INDENT)
     yield from _facts([*facts(finding), *_more(finding, arguments)], width, _INDENT)
 
 
 def _together(findings: Sequence[Finding], arguments: Arguments, width: int) -> Iterator[str]:
     """Yield the lines about several findings with one answer, each with the facts that are its own."""
     first = findings[0]
-    yield f"{_label(first)} {click.style(f'{len(findings)} checks with the same answer', bold=True)}"
+    yield f"{label(first.outcome)} {click.style(f'{len(findings)} checks with the same answer', bold=True)}"
     yield from _facts([fact for fact in facts(first) if fact[0] not in _OWN], width, _INDENT)
     for finding in findings:
         yield _INDENT + _title(finding)
-        yield from _wrapped(finding.check.title, width, _INDENT * 2)
+        yield from wrapped(finding.check.title, width, _INDENT * 2)
         own = [fact for fact in facts(finding) if fact[0] in _OWN]
         yield from _facts([*own, *_more(finding, arguments)], width, _INDENT * 2)
 
@@ -137,7 +132,7 @@ def _together(findings: Sequence[Finding], arguments: Arguments, width: int) -> 
 def _title(finding: Finding) -> str:
     check = finding.check
     name = click.style(check.id, bold=True)
-    return f"{_label(finding)} {name} ({check.level}; {place(check.enforced[0])})"
+    return f"{label(finding.outcome)} {name} ({check.level}; {place(check.enforced[0])})"
 
 
 def _more(finding: Finding, arguments: Arguments) -> Iterator[tuple[str, str]]:
@@ -151,7 +146,7 @@ def _facts(named: Sequence[tuple[str, str]], width: int, indent: str) -> Iterato
     for name, fact in named:
         head = f"{indent}{name + ':':10}"
         for line in fact.split("\n"):
-            yield from [head + line] if name in _ON_ONE_LINE else _wrapped(line, width, head)
+            yield from [head + line] if name in _ON_ONE_LINE else wrapped(line, width, head)
             head = " " * len(head)
 
 
@@ -161,16 +156,7 @@ def _transcript(finding: Finding) -> str:
     return f"{_INDENT}The calls of {finding.check.id}:\n{told}" if told else ""
 
 
-def _wrapped(line: str, width: int, head: str) -> list[str]:
-    below = " " * len(head)
-    return textwrap.wrap(line, width, initial_indent=head, subsequent_indent=below, break_long_words=False)
-
-
-def _label(finding: Finding) -> str:
-    return click.style(f"{finding.outcome:4}", fg=_COLOURS[finding.outcome], bold=finding.outcome is Outcome.FAIL)
-
-
-def by_answer(findings: Sequence[Finding]) -> list[list[Finding]]:
+def _by_answer(findings: Sequence[Finding]) -> list[list[Finding]]:
     """Return findings in groups with the same outcome and the same answer, in the order of each group's first."""
     groups: dict[tuple[object, ...], list[Finding]] = {}
     for number, finding in enumerate(findings):
@@ -180,7 +166,7 @@ def by_answer(findings: Sequence[Finding]) -> list[list[Finding]]:
     return list(groups.values())
 
 
-def unexamined(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
+def _unexamined(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
     """Return the findings that were not examined, by the ID of the check that is the cause."""
     groups: dict[str, list[Finding]] = {}
     for finding in findings:

@@ -2,15 +2,19 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final, Protocol
+
+import click
 
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.reproduce import Arguments, clean_command, command_of
 from harness.conformance.sentences import Level, Sentence
 from harness.conformance.subject import Subject
 from harness.output import printable
+from harness.table import Table
 
 TOLD: Final = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN)
 """The outcomes that are told in full."""
@@ -21,6 +25,14 @@ _QUOTED: Final = ("SPEC.md", "CONVENTIONS.md")
 _NEXT_DIFFERENCE: Final = re.compile(r"; (?=[-+~] \w+: )")
 """The boundary between two differences of a node."""
 
+COLOURS: Final = {
+    Outcome.PASS: "green",
+    Outcome.FAIL: "red",
+    Outcome.ERROR: "magenta",
+    Outcome.WARN: "yellow",
+    Outcome.NOT_APPLICABLE: "cyan",
+    Outcome.NOT_EXAMINED: "cyan",
+}
 COMMANDS: Final = frozenset({"reproduce", "enter", "remove"})
 """The names of facts that are commands for a shell."""
 
@@ -137,3 +149,20 @@ def reason(finding: Finding) -> str:
     """Return the reason for the outcome of a check that is not told in full, on one line; empty for none."""
     cause = f" (see {finding.cause})" if finding.cause else ""
     return " ".join(f"{printable(finding.detail)}{cause}".split())
+
+
+def unchecked_table(sentences: Iterable[Sentence]) -> Table:
+    """Return sentences that no check can enforce, with the reasons, as a table."""
+    rows = [[each.id, each.level, place(each), each.why_not] for each in sentences]
+    return Table(("SENTENCE", "LEVEL", "SECTION", "WHY NO CHECK ENFORCES IT"), rows)
+
+
+def label(outcome: Outcome) -> str:
+    """Return an outcome for a terminal, in its colour and at least four columns wide."""
+    return click.style(f"{outcome:4}", fg=COLOURS[outcome], bold=outcome is Outcome.FAIL)
+
+
+def wrapped(line: str, width: int, head: str) -> list[str]:
+    """Return lines of `width` columns; the first begins with `head`, and the others below it."""
+    below = " " * len(head)
+    return textwrap.wrap(line, width, initial_indent=head, subsequent_indent=below, break_long_words=False)

@@ -1,6 +1,5 @@
 """The report on a runtime, for people and for programs."""
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -8,7 +7,7 @@ import click
 
 from harness.conformance.catalogue import SPEC_VERSION, SUITE_VERSION
 from harness.conformance.finding import Outcome
-from harness.conformance.report.wording import check_entry, demand, place, tally
+from harness.conformance.report.wording import check_entry, demand, label, place, tally, unchecked_table, wrapped
 from harness.conformance.runtime_checks.catalogue import Observation, RuntimeCheck, RuntimeFinding
 from harness.conformance.runtime_checks.records import RecordedCall
 from harness.conformance.sentences import Sentence
@@ -16,7 +15,7 @@ from harness.output import printable
 from harness.shell_command import one_line_command
 from harness.table import Table
 
-_COLOURS: Final = {Outcome.PASS: "green", Outcome.FAIL: "red", Outcome.WARN: "yellow", Outcome.NOT_EXAMINED: "cyan"}
+_OUTCOMES: Final = (Outcome.PASS, Outcome.FAIL, Outcome.WARN, Outcome.NOT_EXAMINED)
 _SHOWN: Final = 3
 """Breaches of one check that are shown to people."""
 
@@ -41,7 +40,7 @@ def document_of_runtime(findings: Sequence[RuntimeFinding], *, only_failures: bo
     """Return the report as a JSON object; the summary counts all findings."""
     shown = [each for each in findings if each.outcome is Outcome.FAIL or not only_failures]
     summary: dict[str, object] = {
-        outcome.value: sum(finding.outcome is outcome for finding in findings) for outcome in _COLOURS
+        outcome.value: sum(finding.outcome is outcome for finding in findings) for outcome in _OUTCOMES
     }
     summary["must_failed"] = sum(finding.is_fatal for finding in findings)
     return {
@@ -75,8 +74,7 @@ def catalogue_table(checks: Sequence[RuntimeCheck]) -> Table:
 
 def unchecked_of_runtimes(sentences: Sequence[Sentence]) -> Table:
     """Return the sentences about runtimes that no check can enforce as a table."""
-    rows = [[each.id, each.level, place(each), each.why_not] for each in _unchecked(sentences)]
-    return Table(("SENTENCE", "LEVEL", "SECTION", "WHY NO CHECK ENFORCES IT"), rows)
+    return unchecked_table(_unchecked(sentences))
 
 
 def _unchecked(sentences: Sequence[Sentence]) -> list[Sentence]:
@@ -100,26 +98,18 @@ def _why(finding: RuntimeFinding) -> str:
 
 
 def _line(finding: RuntimeFinding) -> str:
-    return f"{_label(finding)} {finding.check.id} ({finding.check.level}): {_why(finding)}"
-
-
-def _label(finding: RuntimeFinding) -> str:
-    is_failure = finding.outcome is Outcome.FAIL
-    return click.style(f"{finding.outcome:4}", fg=_COLOURS[finding.outcome], bold=is_failure)
+    return f"{label(finding.outcome)} {finding.check.id} ({finding.check.level}): {_why(finding)}"
 
 
 def _paragraph(finding: RuntimeFinding, width: int) -> Iterator[str]:
     check = finding.check
     name = click.style(check.id, bold=True)
-    yield f"{_label(finding)} {name} ({check.level}; {place(check.enforced[0])}), {_why(finding)}"
+    yield f"{label(finding.outcome)} {name} ({check.level}; {place(check.enforced[0])}), {_why(finding)}"
     for text in (check.title, demand(check)):
-        yield from textwrap.wrap(text, width, initial_indent="  ", subsequent_indent="  ", break_long_words=False)
+        yield from wrapped(text, width, "  ")
     for breach in finding.breaches[:_SHOWN]:
         for name, text in (("expected", breach.expected), ("got", breach.got)):
-            head = f"  {name + ':':10}"
-            yield from textwrap.wrap(
-                printable(text), width, initial_indent=head, subsequent_indent=" " * len(head), break_long_words=False
-            )
+            yield from wrapped(printable(text), width, f"  {name + ':':10}")
         if breach.call is not None:
             yield f"  {'sent:':10}{printable(_sent(breach.call))}"
     if len(finding.breaches) > _SHOWN:
