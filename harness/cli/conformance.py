@@ -15,10 +15,11 @@ from harness.cli.conformance_files import (
     ReportFiles,
     judged,
     junit_option,
-    known_options,
+    known_failures_option,
     read_known,
     report_option,
     save_known_failures,
+    save_known_option,
     writable_folder,
 )
 from harness.cli.conformance_matrix import matrix
@@ -44,7 +45,8 @@ if TYPE_CHECKING:
 @report_option
 @junit_option
 @click.option("--failures", is_flag=True, help="Show only failures.")
-@known_options
+@known_failures_option
+@save_known_option
 @click.option("--fail-fast", is_flag=True, help="End the run at the first failure that counts for the exit code.")
 @click.option("--keep", is_flag=True, help="Keep the node of each check that fails, and show how to enter it.")
 @conformance_options

@@ -1,10 +1,10 @@
 """The files of `cni-harness conformance`: reports that it writes, and failures that a maintainer knows."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -38,6 +38,15 @@ report_option: Final = click.option(
     "  May be repeated.",
 )
 junit_option: Final = click.option("--junit", type=FILE, metavar="FILE", help="As --report, JUnit's XML in any file.")
+known_failures_option: Final = click.option(
+    "--known-failures",
+    type=FILE,
+    metavar="FILE",
+    help="Failures that do not count: lines with a plugin, a check, and behind # the reason.",
+)
+save_known_option: Final = click.option(
+    "--save-known", type=FILE, metavar="FILE", help="Write the failures of this run into a file for --known-failures."
+)
 
 
 @dataclass(frozen=True)
@@ -86,22 +95,6 @@ def writable_folder(folder: Path) -> None:
         TemporaryFile(dir=folder).close()
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(folder.absolute())) from error
-
-
-def known_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --known-failures and --save-known to a command."""
-    command = click.option(
-        "--save-known",
-        type=FILE,
-        metavar="FILE",
-        help="Write the failures of this run into a file for --known-failures.",
-    )(command)
-    return click.option(
-        "--known-failures",
-        type=FILE,
-        metavar="FILE",
-        help="Failures that do not count: lines with a plugin, a check, and behind # the reason.",
-    )(command)
 
 
 def read_known(path: Path | None) -> "KnownFailures":

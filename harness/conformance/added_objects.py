@@ -19,9 +19,7 @@ from skel.result import Result, Route
 
 FirewallEntries: TypeAlias = Mapping[str, Mapping[str, Any]]
 """Tables, rules and elements of sets and maps: each has a unique name, and the object that would delete it."""
-
 _WITHOUT_PARENT: Final = ("ingress", "clsact")
-
 _SECONDS: Final = 5.0
 """Time for a process to notice that the object of its work is gone."""
 _PAUSE: Final = 0.05

@@ -79,6 +79,7 @@ def kill_adds(subject: Subject, *, state_dir: Path, options: CheckOptions) -> Ch
     wanted = sorted(set(_spread(options.kills, first, length)))
     jobs = options.killers
 
+    # Each job gets early and late points, so that all take about the same time.
     with ThreadPoolExecutor(jobs, thread_name_prefix="chaos") as pool:
         shares = pool.map(lambda share: list(nodes.kills(by, share)), [wanted[number::jobs] for number in range(jobs)])
         kills = sorted((kill for share in shares for kill in share), key=lambda kill: kill.point)

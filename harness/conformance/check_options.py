@@ -97,6 +97,7 @@ class Hangs:
             times, altogether = self._timed_out[verb], self._timed_out.total()
             if verb in self._causes and times >= (_ALTOGETHER if verb in self._ended else _ENOUGH):
                 return Hang(verb, self._causes[verb], times)
+            # No verb has ended yet: the program itself hangs, whatever it is asked.
             if self._causes and not self._ended and altogether >= _ENOUGH:
                 return Hang("each verb", next(iter(self._causes.values())), altogether)
         return None

@@ -7,19 +7,20 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.requests import execute
+from harness.conformance.requests import execute, json_object
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution, Executor, PluginNotFoundError
 from harness.overload import overload
-from skel.strict_json import decode_output
 
 _SECONDS: Final = 30.0
+"""The timeout of the real delegate."""
 FAILURE_CODE: Final = 117
 FAILURE_MESSAGE: Final = "the conformance suite wants this delegate to fail"
 REMARK: Final = "a remark of the delegate on its standard error"
 """The line that every execution writes there."""
 
 # /proc/$$/environ is the environment before the shell has changed it.
+# The limit of 999 ends the loop if the folder cannot be written.
 _SCRIPT: Final = r"""#!/bin/sh
 number=0
 until mkdir "$delegate_log/$number" 2>/dev/null || [ "$number" -ge 999 ]; do number=$((number + 1)); done
@@ -117,7 +118,7 @@ class Delegate:
 
         Raises NotApplicableError if the plugin has not executed its delegate with a configuration.
         """
-        last, given = next(((each, _object(each.stdin)) for each in reversed(self.records("ADD"))), (None, None))
+        last, given = next(((each, json_object(each.stdin)) for each in reversed(self.records("ADD"))), (None, None))
         if last is None or given is None:
             raise NotApplicableError("the plugin does not execute its delegate with a configuration")
         request = {**given, "prevResult": trial.result_document()}
@@ -152,14 +153,6 @@ def recording(trial: Trial, *, below: str = "", named: bool = False) -> Delegate
         raise NotApplicableError(str(error)) from None
     trial.delegate_recorded = True
     return Delegate(trial.folder(), name, real, executor.bin_dirs, below=below)
-
-
-def _object(printed: bytes) -> dict[str, object] | None:
-    try:
-        document = decode_output(printed)
-    except ValueError:
-        return None
-    return document if isinstance(document, dict) else None
 
 
 def _record(folder: Path) -> DelegateRecord:

@@ -22,6 +22,7 @@ from harness.conformance.subject import Subject
 _FAILED: Final = (Outcome.FAIL, Outcome.WARN)
 _JUDGED: Final = (Outcome.PASS, *_FAILED)
 _QUOTED: Final = 200
+"""Characters of an observation that is repeated in other findings."""
 _NAMES: Final = frozenset(each.check for each in PREREQUISITES)
 
 

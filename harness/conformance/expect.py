@@ -14,6 +14,7 @@ from skel.result import Result
 from skel.strict_json import decode_output
 
 _QUOTED = 400
+"""Characters of an output in a finding."""
 _ROUNDED_FROM = 10.0
 """Seconds that are told without decimals."""
 _NO_OBJECT = "error-object"

@@ -7,23 +7,22 @@ import copy
 import ipaddress
 import json
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from harness.conformance.delegates import Delegate, DelegateAnswer, recording
 from harness.conformance.finding import NotApplicableError
-from harness.conformance.requests import TrialContainer
+from harness.conformance.requests import TrialContainer, json_object
 from harness.conformance.sequences import let_go
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
-from skel.strict_json import decode_output
 
 ADDRESS_COUNT: Final = 2
 """The number of attachments that get an address."""
 _ENOUGH: Final = 16
 """Addresses that a subnet must have, so that two remain beside the network's own and the gateway."""
 _FIRST: Final = 9
+"""The place of the first of them in its subnet: behind the gateways and servers that subnets often begin with."""
 _OF_A_RANGE: Final = frozenset({"subnet", "gateway", "rangeStart", "rangeEnd", "ranges"})
-
 _UNREACHABLE = {"dst": "203.0.113.0/24", "gw": "198.51.100.77"}
 
 
@@ -105,11 +104,8 @@ def fail_at_route(trial: Trial) -> Delegate:
     trial.add(other, environ=delegate.environ)
     let_go(trial, other)
     records = delegate.records("ADD")
-    try:
-        said = decode_output(records[-1].stdout) if records else None
-    except ValueError:
-        said = None
-    if not isinstance(said, dict) or not said.get("ips"):
+    said: Any = json_object(records[-1].stdout) if records else None
+    if not said or not said.get("ips"):
         raise NotApplicableError("no address of a delegate to go by")
     said["routes"] = [*(said.get("routes") or []), _UNREACHABLE]
     delegate.answer("ADD", DelegateAnswer(json.dumps(said), 0, after_real=True))

@@ -12,6 +12,7 @@ Host: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _ANYWHERE: Final = {"-4": "0.0.0.0/0", "-6": "::/0"}
+"""ip-route(8) writes "default" for both, so each family is listed on its own."""
 _NUMBERS: Final = {"table": 254, "scope": 0, "metric": 0}
 """The values that ip-route(8) leaves out."""
 _UNICAST: Final = "1"

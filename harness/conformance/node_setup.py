@@ -10,7 +10,6 @@ from harness.runtime.node import Node
 from harness.runtime.site import Site
 
 _QUOTED: Final = 400
-
 NODE_END: Final = "pods0"
 """The node's interface of the network, which is there before `--prepare`."""
 _BRIDGE: Final = "bridge0"

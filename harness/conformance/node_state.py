@@ -19,7 +19,6 @@ _LOG: Final = ".log"
 _BYTECODE: Final = "__pycache__"
 _DISPENSABLE: Final = "-nft-save"
 """The end of the names of tools that tell more about rules which nft shows, too."""
-
 _RULES_OF_VRFS: Final = {f"{family} 1000: from all l3mdev" for family in ("inet", "inet6")}
 """The kernel makes these with the first VRF of a namespace, keeps them, and makes them once only (drivers/net/vrf.c).
 

@@ -20,7 +20,6 @@ NUMBERS: Final = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*")
 """The varying parts of one failure's message: container IDs, names of namespaces and interfaces, times."""
 _DIFFERENCE: Final = re.compile(r"[-+~] \w+: ")
 """The beginning of a difference of a node, in words."""
-
 RESULT_VERSION: Final = "add-repeats-cni-version"
 
 

@@ -12,11 +12,10 @@ from harness.libcni.attachment import Attachment
 from harness.libcni.execute import Execution, execution_of, inherited
 from harness.libcni.request import request_config
 from harness.runtime.kubernetes import pod_cni_args
-from skel.strict_json import decode_json
+from skel.strict_json import decode_json, decode_output
 
 ABSENT: Final = object()
 """In place of a value: the key, or the variable, is absent."""
-
 _LINGER: Final = 2.0
 """Seconds for output that is held open after the end."""
 _KEPT: Final = 1 << 16
@@ -155,3 +154,12 @@ def corrected(execution: Execution, version: str) -> Execution:
     if not isinstance(printed, dict) or printed.get("cniVersion") == version:
         return execution
     return replace(execution, stdout=json.dumps({**printed, "cniVersion": version}).encode())
+
+
+def json_object(output: bytes) -> dict[str, object] | None:
+    """Return the one JSON object that a plugin printed or got; None for anything else."""
+    try:
+        document = decode_output(output)
+    except ValueError:
+        return None
+    return document if isinstance(document, dict) else None

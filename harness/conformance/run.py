@@ -114,7 +114,7 @@ class ConformanceRun:
         findings: list[Finding] = [] if found is None else found
         self.left_for_good.clear()
         for subject in subjects:
-            options = replace(self.options, hangs=Hangs())
+            options = replace(self.options, hangs=Hangs())  # time-outs are counted for each plugin
             if options.stop.is_requested:
                 break
             with suppress(StoppedError):

@@ -12,7 +12,6 @@ from harness.conformance.sentences import Level, Sentence
 _NUMBER: Final = re.compile(r"\d+")
 _ASIDE: Final = re.compile(r"\(.*?\)")
 _WORD: Final = re.compile(r"\w+(?:-\w+)*")
-
 _STRICTNESS: Final = {level: number for number, level in enumerate(Level)}
 
 

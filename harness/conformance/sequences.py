@@ -20,7 +20,6 @@ RESULT_LISTS_SINCE: Final = "0.3.0"
 """The version that brought the lists of interfaces and addresses into results."""
 BARE_PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
 """The PATH of a process of the system whose environment sets none."""
-
 _SETTLING_SECONDS: Final = 5.0
 _PAUSE: Final = 0.05
 
@@ -158,6 +157,7 @@ def addresses(result: Result) -> list[str]:
 
 def shared_addresses(trial: Trial, given: Iterable[Iterable[str]]) -> list[str]:
     """Return the addresses that several pods were given, without those that the configuration gives to each."""
+    # In JSON an address ends at its quotation mark or at its prefix length, so that 10.0.0.1 is not found in 10.0.0.11.
     written = json.dumps(trial.subject.plugin.raw)
     times = Counter(address for each in given for address in set(each))
     return sorted(

@@ -20,8 +20,10 @@ NODE_ADDRESS: Final = "192.0.2.1"
 MACHINE_ADDRESS: Final = "192.0.2.2"
 """The other end's."""
 _SECONDS: Final = 3.0
+"""The timeout of a connection: packets that are dropped give no answer."""
 _TRANSFER_SECONDS: Final = 30.0
 _CHUNK: Final = 1 << 16
+"""Bytes of one read."""
 _ANSWER: Final = b"from the pod"
 
 

@@ -40,6 +40,7 @@ from skel.versions import SUPPORTED, VERB_SINCE, at_least
 LOOPBACK_INDEX: Final = 1
 """The same in every network namespace."""
 _THREADS: Final = 16
+"""As many as the checks of concurrency execute plugins at once."""
 _OF_THE_MACHINE: Final = (errno.E2BIG, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ETXTBSY)
 """The kernel's errors for an execution that do not concern the plugin's file. execve(2) has many that do."""
 

@@ -18,6 +18,7 @@ from harness.conformance.delegates import (
 )
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.outside_changes import demand_no_device, lose_namespace, untouched
+from harness.conformance.requests import json_object
 from harness.conformance.sequences import demand_no_more, let_go
 from harness.conformance.subject import IN_POD
 from harness.conformance.trial import Trial
@@ -277,10 +278,7 @@ def _all_verbs(trial: Trial, environ: Mapping[str, str], *verbs: str) -> Iterato
 
 
 def _decoded(record: DelegateRecord, executed: Execution) -> dict[str, object]:
-    try:
-        passed = decode_output(record.stdin)
-    except ValueError:
-        passed = None
-    if not isinstance(passed, dict):
+    passed = json_object(record.stdin)
+    if passed is None:
         raise ViolationError("a configuration on the delegate's standard input", repr(record.stdin[:200]), executed)
     return passed

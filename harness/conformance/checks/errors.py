@@ -7,14 +7,14 @@ from typing import Final
 from harness.conformance import expect
 from harness.conformance.catalogue import check
 from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.requests import ABSENT
+from harness.conformance.requests import ABSENT, json_object
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
-from skel.strict_json import decode_output
 
 _WELL_KNOWN: Final = {1, 2, 3, 4, 5, 6, 7, 8, 11, 50, 51}
 """SPEC.md's, and 8, an unfit namespace, which the library of the reference plugins has besides."""
 _FREE_FROM: Final = 100
+"""SPEC.md, section 5: values of 100 and more are free for plugins."""
 
 
 @check("error-exit-code", "exit-code")
@@ -87,8 +87,5 @@ def _failures(trial: Trial) -> Sequence[Execution]:
 
 def _error_object(execution: Execution) -> dict[str, object] | None:
     """Return the error object on standard output, None for anything else."""
-    try:
-        said = decode_output(execution.stdout)
-    except ValueError:
-        return None
-    return said if isinstance(said, dict) and "code" in said and "msg" in said else None
+    said = json_object(execution.stdout)
+    return said if said and "code" in said and "msg" in said else None

@@ -14,6 +14,7 @@ from harness.libcni.execute import Execution, inherited
 
 _MEGABYTE = 1 << 20
 _RUNTIME_DIES_AFTER = 1.0
+"""Seconds, in which an ADD comes to writing its result."""
 
 
 @check("environment-without-home", "habit-bare-environment")
@@ -134,7 +135,7 @@ def _clear_up(trial: Trial) -> None:
 
 def _fill(pipe: int) -> None:
     os.set_blocking(pipe, False)
-    # Whole pages, then single bytes.
+    # Whole pages, then single bytes: a write of a page fails while less than a page is free (pipe(7)).
     for size in (1 << 12, 1):
         with suppress(BlockingIOError):
             while True:

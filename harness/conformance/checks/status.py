@@ -7,13 +7,12 @@ from harness.conformance.catalogue import check
 from harness.conformance.delegates import FAILURE, recording
 from harness.conformance.failing_adds import exhaust_addresses
 from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.requests import ABSENT
+from harness.conformance.requests import ABSENT, json_object
 from harness.conformance.sentences import Level
 from harness.conformance.subject import GIVING_ADDRESSES, IN_POD
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
 from harness.overload import overload
-from skel.strict_json import decode_output
 from skel.versions import VERB_SINCE
 
 _SINCE: Final = VERB_SINCE["STATUS"]
@@ -140,11 +139,8 @@ def _asked_when_exhausted(trial: Trial) -> tuple[Execution, object]:
     records = delegate.records("STATUS")
     if not records:
         raise NotApplicableError(f"{trial.subject.delegate} is not asked, which another check is about")
-    try:
-        said = decode_output(records[-1].stdout)
-    except ValueError:
-        said = None
-    if not isinstance(said, dict) or "code" not in said:
+    said = json_object(records[-1].stdout)
+    if not said or "code" not in said:
         raise NotApplicableError(f"{trial.subject.delegate} says that it is ready, and is examined itself")
     return asked, said["code"]
 

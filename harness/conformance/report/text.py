@@ -35,12 +35,10 @@ _ON_ONE_LINE: Final = ("sent", "repeat", "enter", "remove")
 """The facts that are pasted into a shell."""
 _OWN: Final = ("runs", "expected")
 """The facts that findings with one answer do not share."""
-
 _VARYING: Final = re.compile(
     r"\b(?:conformance-)?[0-9a-f]{8,}(?:-\d+)*\b|\bveth\w+|\b\d+(?:\.\d+){3}\b|\b\d+\.\d+(?= s\b)"
 )
 """Parts of an answer that differ from node to node: IDs, names of links and namespaces, addresses, durations."""
-
 _SCREEN: Final = 24
 """The lines of a terminal."""
 _MOST: Final = 3

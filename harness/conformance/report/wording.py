@@ -5,17 +5,22 @@ import shlex
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import click
 
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.reproduce import Arguments, clean_command, command_of
-from harness.conformance.sentences import Level, Sentence
+from harness.conformance.sentences import Sentence
 from harness.conformance.subject import Subject
 from harness.output import printable
 from harness.table import Table
 
+if TYPE_CHECKING:
+    from harness.conformance.catalogue import Check
+    from harness.conformance.runtime_checks.catalogue import RuntimeCheck
+
+AnyCheck: TypeAlias = "Check | RuntimeCheck"
 TOLD: Final = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN)
 """The outcomes that are told in full."""
 
@@ -24,7 +29,6 @@ _QUOTED: Final = ("SPEC.md", "CONVENTIONS.md")
 
 _NEXT_DIFFERENCE: Final = re.compile(r"; (?=[-+~] \w+: )")
 """The boundary between two differences of a node."""
-
 COLOURS: Final = {
     Outcome.PASS: "green",
     Outcome.FAIL: "red",
@@ -35,30 +39,6 @@ COLOURS: Final = {
 }
 COMMANDS: Final = frozenset({"reproduce", "enter", "remove"})
 """The names of facts that are commands for a shell."""
-
-
-class AnyCheck(Protocol):
-    """A check of plugins, or of runtimes."""
-
-    @property
-    def id(self) -> str:
-        """Its name in selections and reports."""
-
-    @property
-    def title(self) -> str:
-        """Its demand as a sentence."""
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """The names of the sentences that it enforces."""
-
-    @property
-    def level(self) -> Level:
-        """The most binding word of its sentences."""
-
-    @property
-    def enforced(self) -> Sequence[Sentence]:
-        """The sentences that it enforces, the most telling one first."""
 
 
 def by_subject(findings: Sequence[Finding]) -> list[tuple[Subject, list[Finding]]]:

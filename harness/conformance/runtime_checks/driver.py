@@ -1,12 +1,12 @@
 """All verbs of this project's own libcni, for all lists of recorders, on a node that is removed afterwards."""
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from harness.conformance.runtime_checks.networks import FIRST, NETWORKS, RecordedNetwork
 from harness.conformance.runtime_checks.recorder import install
@@ -35,31 +35,6 @@ _TIMEOUT_S: Final = 300.0
 """For one recorder, which does little: only a hang reaches it."""
 
 
-class RuntimeUnderTest(Protocol):
-    """The operations of a runtime that a driver uses, as `Libcni` has them."""
-
-    def add(self, network: NetworkList, attachment: Attachment) -> Mapping[str, object]:
-        """Make an attachment."""
-
-    def delete(self, network: NetworkList, attachment: Attachment) -> None:
-        """Undo an attachment."""
-
-    def check(self, network: NetworkList, attachment: Attachment) -> None:
-        """Ask for the state of an attachment."""
-
-    def gc(self, network: NetworkList, valid: Sequence[tuple[str, str]]) -> object:
-        """Remove leftovers."""
-
-    def status(self, network: NetworkList) -> None:
-        """Ask whether an ADD can be served."""
-
-    def versions(self, network: NetworkList) -> None:
-        """Ask the first plugin for its versions."""
-
-    def read(self, path: Path) -> NetworkList:
-        """Read a network list. Raises NetworkError."""
-
-
 class OwnLibcni(Libcni):
     """This project's own libcni, with the executor of its plugins."""
 
@@ -80,7 +55,7 @@ class OwnLibcni(Libcni):
 class RuntimeDriver:
     """Drives a runtime: operations on a node, each reported as the runtime reports it to its caller."""
 
-    def __init__(self, site: Site, node: Node, runtime: RuntimeUnderTest, folder: Path) -> None:
+    def __init__(self, site: Site, node: Node, runtime: OwnLibcni, folder: Path) -> None:
         """Store the runtime; `folder` has records, executables and lists."""
         self.site = site
         self.node = node

@@ -161,4 +161,5 @@ def _plan(records: Path, type: str, failure: PlannedFailure) -> None:
 
 def _write(path: Path, text: str, *, mode: int = 0o644) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
+    # Runtimes watch the folder of lists, and not that of executables.
     write_atomically(path, text.encode(), mode=mode, watched=not mode & 0o111)
