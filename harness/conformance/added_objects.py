@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from harness.conformance.finding import NotApplicableError
 from harness.conformance.kernel import Address, links
-from harness.conformance.outside_changes import command, happened
+from harness.conformance.outside_changes import command, succeeds
 from harness.conformance.requests import TrialContainer
 from harness.conformance.trial import Trial
 from harness.overload import overload
@@ -67,13 +67,13 @@ def remove_route(trial: Trial, container: TrialContainer, route: Route) -> bool:
     """Remove a route from the kernel without the plugin's knowledge; False if the kernel has no such route."""
     table = [] if route.table is None else ["table", str(route.table)]
     family = f"-{route.dst.version}"
-    return happened(trial, container.netns, "ip", family, "route", "del", str(route.dst), *table)
+    return succeeds(trial, container.netns, "ip", family, "route", "del", str(route.dst), *table)
 
 
 def set_mac(trial: Trial, mac: str) -> bool:
     """Give the interface of the trial's container another hardware address; False if it does not accept one."""
     container = trial.container
-    return happened(trial, container.netns, "ip", "link", "set", "dev", container.ifname, "address", mac)
+    return succeeds(trial, container.netns, "ip", "link", "set", "dev", container.ifname, "address", mac)
 
 
 def firewall_entries(trial: Trial) -> FirewallEntries:
@@ -150,7 +150,7 @@ def remove_qdisc(trial: Trial, qdisc: Qdisc) -> bool:
     """Remove one without the plugin's knowledge; False if it cannot be removed."""
     kind, _, device, *place = qdisc.name.split()
     where = [kind] if kind in _WITHOUT_PARENT else place
-    return happened(trial, qdisc.netns, "tc", "qdisc", "del", "dev", device, *where)
+    return succeeds(trial, qdisc.netns, "tc", "qdisc", "del", "dev", device, *where)
 
 
 def settled_processes(trial: Trial) -> list[Process]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from harness.conformance.delegates import Delegate, DelegateAnswer, recording
 from harness.conformance.finding import NotApplicableError
 from harness.conformance.requests import TrialContainer, json_object
-from harness.conformance.sequences import let_go
+from harness.conformance.sequences import clean_up
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
 
@@ -102,7 +102,7 @@ def fail_at_route(trial: Trial) -> Delegate:
     delegate = recording(trial, named=True)
     other = trial.new_container()
     trial.add(other, environ=delegate.environ)
-    let_go(trial, other)
+    clean_up(trial, other)
     records = delegate.records("ADD")
     said: Any = json_object(records[-1].stdout) if records else None
     if not said or not said.get("ips"):

@@ -31,14 +31,14 @@ def command(trial: Trial, netns: str, *words: str, stdin: str = "") -> subproces
     )
 
 
-def happened(trial: Trial, netns: str, *words: str) -> bool:
+def succeeds(trial: Trial, netns: str, *words: str) -> bool:
     """Execute a command there and tell whether it succeeded."""
     return command(trial, netns, *words).returncode == 0
 
 
 def has_interface(trial: Trial, netns: str, name: str) -> bool:
     """Tell whether an interface of this name exists."""
-    return happened(trial, netns, "ip", "link", "show", "dev", name)
+    return succeeds(trial, netns, "ip", "link", "show", "dev", name)
 
 
 def make_interface(trial: Trial, container: TrialContainer) -> None:
@@ -52,7 +52,7 @@ def make_interface(trial: Trial, container: TrialContainer) -> None:
 
 def lose_interface(trial: Trial, netns: str, name: str) -> bool:
     """Remove an interface without the plugin's knowledge; False if it is missing or cannot be removed."""
-    return happened(trial, netns, "ip", "link", "delete", "dev", name)
+    return succeeds(trial, netns, "ip", "link", "delete", "dev", name)
 
 
 def lose_namespace(container: TrialContainer) -> None:

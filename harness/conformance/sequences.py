@@ -127,7 +127,7 @@ def demand_ordinary_add(trial: Trial, unusual: Execution) -> None:
         trial.attach()
 
 
-def let_go(trial: Trial, container: TrialContainer) -> None:
+def clean_up(trial: Trial, container: TrialContainer) -> None:
     """DEL of the plugin under test, whose outcome is ignored, and then of those before it."""
     trial.delete(container)
     trial.detach_others(container)
@@ -146,7 +146,7 @@ def refuses(trial: Trial, **changes: Unpack[Changes]) -> bool:
     """
     container = trial.new_container()
     execution = trial.add(container, **changes)
-    let_go(trial, container)
+    clean_up(trial, container)
     return execution.exit_code != 0
 
 

@@ -19,7 +19,7 @@ from harness.conformance.delegates import (
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.outside_changes import demand_no_device, lose_namespace, untouched
 from harness.conformance.requests import json_object
-from harness.conformance.sequences import demand_no_more, let_go
+from harness.conformance.sequences import clean_up, demand_no_more
 from harness.conformance.subject import IN_POD
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
@@ -149,7 +149,7 @@ def success(trial: Trial) -> None:
         added = trial.add(container, environ=delegate.environ)
         delegate.answer("ADD", None)
         expect.failed(added, f"the delegate has exited with {answer.code} and printed {answer.stdout!r}")
-        let_go(trial, container)
+        clean_up(trial, container)
 
 
 @check("delegate-name", "ipam-type-characters", profiles=IN_POD)

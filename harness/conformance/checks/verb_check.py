@@ -22,10 +22,10 @@ from harness.conformance.added_objects import (
 from harness.conformance.catalogue import check
 from harness.conformance.delegates import recording
 from harness.conformance.finding import NotApplicableError
-from harness.conformance.outside_changes import command, happened, lose_interface, lose_namespace
+from harness.conformance.outside_changes import command, lose_interface, lose_namespace, succeeds
 from harness.conformance.requests import ABSENT, TrialContainer
 from harness.conformance.sentences import Level
-from harness.conformance.sequences import let_go
+from harness.conformance.sequences import clean_up
 from harness.conformance.subject import GIVING_ADDRESSES, IN_POD, Profile
 from harness.conformance.trial import Trial
 from harness.snapshot import differences
@@ -55,14 +55,14 @@ def address_missing(trial: Trial) -> None:
     """CHECK fails if an address of the result is gone from the container's interface."""
     found = False
     count = len(own_addresses(trial, trial.container))
-    let_go(trial, trial.container)
+    clean_up(trial, trial.container)
     for number in range(count):
         container = trial.new_container()
         for address in own_addresses(trial, container)[number : number + 1]:
-            if happened(trial, container.netns, "ip", "address", "del", str(address), "dev", container.ifname):
+            if succeeds(trial, container.netns, "ip", "address", "del", str(address), "dev", container.ifname):
                 found = True
                 expect.failed(trial.check(container), f"the address {address} is gone from {container.ifname}")
-        let_go(trial, container)
+        clean_up(trial, container)
     if not found:
         raise NotApplicableError("the plugin gives the container's interface no address")
 
@@ -72,14 +72,14 @@ def route_missing(trial: Trial) -> None:
     """CHECK fails if a route of the result is gone from the container."""
     found = False
     count = len(own_routes(trial, trial.container))
-    let_go(trial, trial.container)
+    clean_up(trial, trial.container)
     for number in range(count):
         container = trial.new_container()
         for route in own_routes(trial, container)[number : number + 1]:
             if remove_route(trial, container, route):
                 found = True
                 expect.failed(trial.check(container), f"the route to {route.dst} is gone from the container")
-        let_go(trial, container)
+        clean_up(trial, container)
     if not found:
         raise NotApplicableError("the plugin makes no route that is in its result")
 
@@ -99,7 +99,7 @@ def interface_down(trial: Trial) -> None:
     trial.attach()
     netns, ifname = trial.container.netns, trial.container.ifname
     is_up = "UP" in command(trial, netns, "ip", "-oneline", "link", "show", "up", "dev", ifname).stdout
-    if not is_up or not happened(trial, netns, "ip", "link", "set", "dev", ifname, "down"):
+    if not is_up or not succeeds(trial, netns, "ip", "link", "set", "dev", ifname, "down"):
         raise NotApplicableError("the interface is not up after ADD, or cannot be set down")
     expect.failed(trial.check(), f"{ifname} is down")
 
@@ -147,14 +147,14 @@ def qdisc_missing(trial: Trial) -> None:
     trial.warm_up()
     found = False
     count = len(_shaped(trial, trial.container, config))
-    let_go(trial, trial.container)
+    clean_up(trial, trial.container)
     for number in range(count):
         container = trial.new_container()
         for qdisc in _shaped(trial, container, config)[number : number + 1]:
             if remove_qdisc(trial, qdisc):
                 found = True
                 expect.failed(trial.check(container, config=config), f"the queueing discipline {qdisc.name} is gone")
-        let_go(trial, container)
+        clean_up(trial, container)
     if not found:
         raise NotApplicableError("ADD makes no queueing discipline, or none that can be removed")
 
@@ -269,7 +269,7 @@ def later_address(trial: Trial) -> None:
     trial.attach()
     result, container = result_copy(trial), trial.container
     address = _OTHER_ADDRESSES[4]
-    if not happened(trial, container.netns, "ip", "address", "add", address, "dev", container.ifname):
+    if not succeeds(trial, container.netns, "ip", "address", "add", address, "dev", container.ifname):
         raise NotApplicableError("the interface takes no other address")
     names = [(each.get("name"), each.get("sandbox")) for each in result.get("interfaces") or []]
     ip: dict[str, Any] = {"address": address}
@@ -287,7 +287,7 @@ def later_route(trial: Trial) -> None:
     trial.attach()
     result, container = result_copy(trial), trial.container
     for dst in _LATER_ROUTES:
-        if happened(trial, container.netns, "ip", "route", "add", dst, "dev", container.ifname):
+        if succeeds(trial, container.netns, "ip", "route", "add", dst, "dev", container.ifname):
             break
     else:
         raise NotApplicableError("the container takes no other route")

@@ -8,7 +8,7 @@ from harness.conformance.added_objects import own_addresses
 from harness.conformance.catalogue import check
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.kernel import links
-from harness.conformance.outside_changes import happened
+from harness.conformance.outside_changes import succeeds
 from harness.conformance.sentences import Level
 from harness.conformance.subject import IN_POD, Profile
 from harness.conformance.trial import Trial
@@ -47,7 +47,7 @@ def address_other_prefix(trial: Trial) -> None:
         wider = f"{address.ip}/{address.network.prefixlen - 1}"
         device = ("dev", container.ifname)
         # In this order the routes stay: the address that they depend on is always there.
-        if happened(trial, container.netns, "ip", "address", "add", wider, *device) and happened(
+        if succeeds(trial, container.netns, "ip", "address", "add", wider, *device) and succeeds(
             trial, container.netns, "ip", "address", "del", str(address), *device
         ):
             expect.failed(trial.check(), f"{container.ifname} has {wider}, and prevResult has {address}")
@@ -63,7 +63,7 @@ def host_interface_down(trial: Trial) -> None:
     names = [each.name for each in trial.attach().interfaces if not each.sandbox and each.name not in before]
     up = set(_up(trial))
     down = next(
-        (name for name in names if name in up and happened(trial, trial.node_netns, "ip", "link", "set", name, "down")),
+        (name for name in names if name in up and succeeds(trial, trial.node_netns, "ip", "link", "set", name, "down")),
         None,
     )
     if down is None:
@@ -79,7 +79,7 @@ def interface_other_mtu(trial: Trial) -> None:
     before = links(container.netns)[container.ifname].mtu if container.ifname in links(container.netns) else 0
     trial.attach()
     mtu = links(container.netns)[container.ifname].mtu if before else 0
-    if mtu == before or not happened(
+    if mtu == before or not succeeds(
         trial, container.netns, "ip", "link", "set", "dev", container.ifname, "mtu", str(before)
     ):
         raise NotApplicableError("ADD does not change the MTU of the container's interface")
