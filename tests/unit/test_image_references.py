@@ -1,6 +1,6 @@
 import pytest
 
-from harness.cri.builtin.references import normalized
+from harness.cri.builtin.images import normalized
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Images below the node's folder: `images/<id>/` with `image.json` and the unpacked `rootfs/`.
 
 They come from files alone: `load` reads OCI layouts and archives of `docker save` with skopeo, and unpacks them with
-umoci. Each container has an overlay over the image's files. A folder appears and disappears by rename(2).
+umoci. Each container has an overlay over the image's files. A folder appears and disappears by rename(2). Names of
+images are normalized as Docker does.
 """
 
 import json
@@ -14,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.cri.builtin.image_files import TAG, SourceImage, copy_to_layout, run_tool, source_images
-from harness.cri.builtin.references import normalized
 from harness.cri.messages import Image
 from harness.cri.service import ImageNotFoundError, RuntimeServiceError
 from harness.files import locked, write_atomically
@@ -24,6 +24,9 @@ from skel.record import Record, field
 
 _DIGEST: Final = "sha256:"
 _strings = list_of(string)
+
+_DOMAIN: Final = "docker.io"
+_FAMILIAR: Final = {"index.docker.io": _DOMAIN}
 
 
 class ImageConfig(Record):
@@ -205,3 +208,18 @@ def _read(folder: Path) -> StoredImage | None:
         return StoredImage.decode(json.loads((folder / "image.json").read_bytes()), str(folder))
     except (OSError, ValueError, CniError):
         return None
+
+
+def normalized(reference: str) -> str:
+    """Return `busybox` as `docker.io/library/busybox:latest`; with a digest, the tag is left out."""
+    name, at, digest = reference.partition("@")
+    first, slash, rest = name.partition("/")
+    if not slash or not (set(first) & {".", ":"} or first == "localhost" or first != first.lower()):
+        first, rest = _DOMAIN, name
+    domain = _FAMILIAR.get(first, first)
+    path, colon, tag = rest.rpartition(":")
+    if not colon:
+        path, tag = rest, "latest"
+    if domain == _DOMAIN and "/" not in path:
+        path = f"library/{path}"
+    return f"{domain}/{path}@{digest}" if at else f"{domain}/{path}:{tag}"
