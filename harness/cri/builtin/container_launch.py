@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from harness.cri.builtin import control_groups
-from harness.cri.builtin.capabilities import dropped_numbers
 from harness.cri.builtin.container_store import ContainerFolder, ContainerRecord
 from harness.cri.builtin.image_volumes import image_volumes
 from harness.cri.builtin.images import ImageConfig, Images
 from harness.cri.builtin.oci_spec import oci_spec
-from harness.cri.builtin.process_settings import ProcessSettings, process_settings
+from harness.cri.builtin.process_settings import ProcessSettings, dropped_numbers, process_settings
 from harness.cri.builtin.programs import HOST_PROCESS, program
 from harness.cri.builtin.runc import OciRuntime
 from harness.cri.builtin.sandbox_view import SandboxView
