@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.cri.builtin import seccomp
-from harness.cri.builtin.seccomp import seccomp_profile
+from harness.cri.builtin import oci_spec
+from harness.cri.builtin.oci_spec import seccomp_profile
 from harness.cri.messages import ContainerSecurity, ProfileType, SecurityProfile
 from harness.cri.service import RuntimeServiceError
 from tests.builtin_containers import Pod
@@ -72,7 +72,7 @@ def test_a_privileged_container_has_no_filter(pod: Pod) -> None:
 
 @with_image
 def test_a_missing_profile_is_told(pod: Pod, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(seccomp, "DEFAULT_FILE", tmp_path / "absent")
+    monkeypatch.setattr(oci_spec, "DEFAULT_PROFILE", tmp_path / "absent")
     of_node = SecurityProfile(profile_type=ProfileType.LOCALHOST, localhost_ref="/absent.json")
 
     for name, profile, words in (("a", _DEFAULT, "apt-get install"), ("b", of_node, '"/absent.json"')):

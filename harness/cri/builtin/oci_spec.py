@@ -2,18 +2,24 @@
 
 A container without limits gets no control group of its own if the machine forbids that
 (harness.cri.builtin.control_groups). No AppArmor profile is loaded, so only one of the type Localhost is applied.
+
+The default profile of seccomp is the one that Podman and Buildah use on the same machine. Its format is Docker's, with
+conditions for each rule. A profile of the type Localhost is a file in the OCI runtime's format (config-linux.md).
 """
 
+import json
 import os
+import platform
 import stat
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
 from harness.cri.builtin.process_settings import ProcessSettings
 from harness.cri.builtin.sandbox_view import SandboxView
-from harness.cri.builtin.seccomp import seccomp_profile
 from harness.cri.hidden_paths import MASKED_PATHS, READONLY_PATHS
-from harness.cri.messages import ContainerConfig, Mount, NamespaceMode
+from harness.cri.messages import ContainerConfig, Mount, NamespaceMode, ProfileType, SecurityProfile
+from harness.cri.service import RuntimeServiceError
 
 _NAMESPACE_TYPES: Final = {"net": "network", "ipc": "ipc", "uts": "uts", "pid": "pid"}
 _CGROUP2: Final = Path("/sys/fs/cgroup/cgroup.controllers")
@@ -30,6 +36,12 @@ _DEFAULT_MOUNTS: Final = (
     ("/sys/fs/cgroup", "cgroup", [*_SAFE, "relatime", "ro"]),
 )
 _NODE_FILES: Final = ("/dev/pts", "/dev/shm", "/dev/mqueue", "/dev/fd")  # noqa: S108 -- folders that are left out
+
+DEFAULT_PROFILE: Final = Path("/usr/share/containers/seccomp.json")
+_PROFILE_PACKAGE: Final = "golang-github-containers-common"
+# Names of the same machine: uname(2), Go, libseccomp.
+_ARCHITECTURES: Final = {"x86_64": ("amd64", "SCMP_ARCH_X86_64"), "aarch64": ("arm64", "SCMP_ARCH_AARCH64")}
+_KEPT_KEYS: Final = ("names", "action", "errnoRet", "args")
 
 
 def oci_spec(
@@ -171,3 +183,52 @@ def _annotations(config: ContainerConfig, sandbox: SandboxView) -> dict[str, str
         f"{prefix}.sandbox-uid": pod.uid,
         f"{prefix}.sandbox-name": pod.name,
     }
+
+
+def seccomp_profile(profile: SecurityProfile, capabilities: Collection[str]) -> dict[str, Any] | None:
+    """Return `linux.seccomp` of a bundle, None for no filter; `capabilities` are names without CAP_.
+
+    Raises RuntimeServiceError if the file is missing or broken.
+    """
+    if profile.profile_type is ProfileType.UNCONFINED:
+        return None
+    if profile.profile_type is ProfileType.LOCALHOST:
+        return _read_profile(Path(profile.localhost_ref), f'cannot load seccomp profile "{profile.localhost_ref}"')
+    hint = f"no seccomp profile RuntimeDefault (Debian: apt-get install {_PROFILE_PACKAGE})"
+    document = _read_profile(DEFAULT_PROFILE, hint)
+    try:
+        return _resolved_profile(document, {f"CAP_{name}" for name in capabilities})
+    except (KeyError, TypeError, AttributeError) as error:
+        raise RuntimeServiceError(f"{hint}: {DEFAULT_PROFILE}: {error!r}") from None
+
+
+def _read_profile(path: Path, failure: str) -> dict[str, Any]:
+    try:
+        document: dict[str, Any] = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise RuntimeServiceError(f"{failure}: {error}") from None
+    return document
+
+
+def _resolved_profile(document: dict[str, Any], capabilities: Collection[str]) -> dict[str, Any]:
+    """Return a profile in Docker's format with the rules that hold for this machine and these capabilities."""
+    name, own = _ARCHITECTURES[platform.machine()]
+    architectures = next(
+        [own, *(each.get("subArchitectures") or [])] for each in document["archMap"] if each["architecture"] == own
+    )
+    rules = [
+        {key: rule[key] for key in _KEPT_KEYS if rule.get(key) is not None}
+        for rule in document["syscalls"]
+        if _rule_holds(rule, name, capabilities)
+    ]
+    profile = {"defaultAction": document["defaultAction"], "architectures": architectures, "syscalls": rules}
+    if "defaultErrnoRet" in document:
+        profile["defaultErrnoRet"] = document["defaultErrnoRet"]
+    return profile
+
+
+def _rule_holds(rule: dict[str, Any], architecture: str, capabilities: Collection[str]) -> bool:
+    wanted, unwanted = rule.get("includes") or {}, rule.get("excludes") or {}
+    if architecture in unwanted.get("arches", ()) or set(unwanted.get("caps", ())) & set(capabilities):
+        return False
+    return architecture in wanted.get("arches", [architecture]) and set(wanted.get("caps", ())) <= set(capabilities)
