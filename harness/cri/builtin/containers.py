@@ -15,8 +15,13 @@ from typing import Final
 from harness.cri.builtin import control_groups
 from harness.cri.builtin.container_exec import execute, execute_with_own_streams
 from harness.cri.builtin.container_launch import ContainerPlace, control_group, prepare, signal_number
-from harness.cri.builtin.container_states import CONTAINER_LIFE, ContainerEvent, state_of
-from harness.cri.builtin.container_status import container_message, status_message
+from harness.cri.builtin.container_states import (
+    CONTAINER_LIFE,
+    ContainerEvent,
+    container_message,
+    state_of,
+    status_message,
+)
 from harness.cri.builtin.container_store import ContainerFolder, ContainerRecord, ContainerStore, Exit
 from harness.cri.builtin.images import ImageConfig, Images
 from harness.cri.builtin.process_settings import arguments_of
