@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.cri.builtin.sandbox_networks import SandboxNetworks
-from harness.cri.builtin.sandbox_states import SandboxState
-from harness.cri.builtin.sandbox_store import SandboxRecord, SandboxStore
+from harness.cri.builtin.sandbox_store import SandboxRecord, SandboxState, SandboxStore
 from harness.cri.builtin.service import BuiltinRuntime
 from harness.cri.messages import PodSandboxConfig, PodSandboxMetadata
 from harness.kubelet.admission import NodeFacts

@@ -1,25 +1,70 @@
-"""The record of each sandbox, written before anything of the sandbox exists.
+"""The record of each sandbox, written before anything of the sandbox exists, and the life cycle of a sandbox.
 
-A sandbox is a folder, `<sandboxes>/<id>/`, with `sandbox.json`, the record, and the files of `sandbox_files`.
+A sandbox is a folder, `<sandboxes>/<id>/`, with `sandbox.json`, the record, and the files that its containers share.
+The life cycle is that of containerd's `store/sandbox/status.go`:
+
+              +-- MADE ----> READY ----- ENDED ---+
+              |                                   v
+    MAKING ---+-- LEFT ----> UNKNOWN --- ENDED -> NOTREADY -- REMOVED --> GONE
+              |                                                            ^
+              +-- TAKEN_BACK ----------------------------------------------+
+
+A sandbox of a process that was killed while it made the sandbox is LEFT. UNKNOWN is not ready for kubelet: it stops the
+sandbox, and removes it.
 """
 
 import json
 import shutil
 import threading
 from contextlib import suppress
+from enum import StrEnum
 from pathlib import Path
 
 from harness.cri.builtin.sandbox_process import PauseProcess
-from harness.cri.builtin.sandbox_states import SANDBOX_LIFE, SandboxEvent, SandboxState
 from harness.cri.enumerations import member_of
 from harness.cri.messages import PodSandboxConfig
 from harness.cri.service import NotFoundError, RuntimeServiceError
 from harness.files import write_atomically
 from harness.runtime.pods import PodNetwork
+from harness.transitions import Transitions
 from skel.decoders import integer, list_of, optional, record, string
 from skel.errors import CniError
 from skel.record import Record, field
 from skel.strict_json import decode_json
+
+
+class SandboxState(StrEnum):
+    """A sandbox's state."""
+
+    MAKING = "MAKING"
+    READY = "READY"
+    UNKNOWN = "UNKNOWN"
+    NOTREADY = "NOTREADY"
+    GONE = "GONE"
+
+
+class SandboxEvent(StrEnum):
+    """A change of a sandbox."""
+
+    MADE = "MADE"
+    TAKEN_BACK = "TAKEN_BACK"
+    LEFT = "LEFT"
+    ENDED = "ENDED"
+    REMOVED = "REMOVED"
+
+
+SANDBOX_LIFE = Transitions(
+    SandboxState.MAKING,
+    {
+        (SandboxState.MAKING, SandboxEvent.MADE): SandboxState.READY,
+        (SandboxState.MAKING, SandboxEvent.TAKEN_BACK): SandboxState.GONE,
+        (SandboxState.MAKING, SandboxEvent.LEFT): SandboxState.UNKNOWN,
+        (SandboxState.READY, SandboxEvent.ENDED): SandboxState.NOTREADY,
+        (SandboxState.UNKNOWN, SandboxEvent.ENDED): SandboxState.NOTREADY,
+        (SandboxState.NOTREADY, SandboxEvent.REMOVED): SandboxState.GONE,
+    },
+)
+"""The state that follows each state, by event: the drawing above."""
 
 
 class SandboxRecord(Record):

@@ -9,8 +9,7 @@ from pathlib import Path
 from harness.cri.builtin.sandbox_files import make_sandbox_files, remove_sandbox_files
 from harness.cri.builtin.sandbox_networks import SandboxNetworks
 from harness.cri.builtin.sandbox_process import end_pause, end_unrecorded_pauses, is_running, start_pause
-from harness.cri.builtin.sandbox_states import SandboxEvent, SandboxState
-from harness.cri.builtin.sandbox_store import SandboxRecord, SandboxStore
+from harness.cri.builtin.sandbox_store import SandboxEvent, SandboxRecord, SandboxState, SandboxStore
 from harness.cri.messages import SANDBOX_NOTREADY, SANDBOX_READY, NamespaceMode, PodSandboxConfig, PodSandboxStatus
 from harness.cri.service import NotFoundError, RuntimeServiceError
 from harness.runtime.node import Node
