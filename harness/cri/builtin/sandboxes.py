@@ -1,21 +1,38 @@
-"""Sandboxes, in the order of containerd 2: namespace, network, pause process; each failure takes all of it back."""
+"""Sandboxes, in the order of containerd 2: namespace, network, pause process; each failure takes all of it back.
+
+The containers of a sandbox share its files: hostname, hosts, resolv.conf, and the folder of /dev/shm.
+"""
 
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Final
 
-from harness.cri.builtin.sandbox_files import make_sandbox_files, remove_sandbox_files
 from harness.cri.builtin.sandbox_networks import SandboxNetworks
 from harness.cri.builtin.sandbox_process import end_pause, end_unrecorded_pauses, is_running, start_pause
 from harness.cri.builtin.sandbox_store import SandboxEvent, SandboxRecord, SandboxState, SandboxStore
-from harness.cri.messages import SANDBOX_NOTREADY, SANDBOX_READY, NamespaceMode, PodSandboxConfig, PodSandboxStatus
+from harness.cri.messages import (
+    SANDBOX_NOTREADY,
+    SANDBOX_READY,
+    DNSConfig,
+    NamespaceMode,
+    PodSandboxConfig,
+    PodSandboxStatus,
+)
 from harness.cri.service import NotFoundError, RuntimeServiceError
+from harness.files import write_atomically
+from harness.mounts import detach
 from harness.runtime.node import Node
+from harness.runtime.resolv_conf import HOST_RESOLV_CONF, resolver_line
 from harness.runtime.sandbox import create_sandbox, new_sandbox_path
 from harness.runtime.unserved import UnservedRequest, unserved_requests
+from lean import syscalls
 from netlink.namespace import remove_namespace
+
+_HOSTS: Final = Path("/etc/hosts")
+_SHM_SIZE: Final = "mode=1777,size=67108864"  # 64 MiB, as containerd's
 
 
 class Sandboxes:
@@ -167,3 +184,34 @@ class Sandboxes:
             annotations=dict(config.annotations),
             info=info,
         )
+
+
+def make_sandbox_files(folder: Path, config: PodSandboxConfig, hostname: str) -> None:
+    """Write the files of a sandbox into `folder`, and mount its /dev/shm there. Raises OSError."""
+    write_atomically(folder / "hostname", f"{hostname}\n".encode())
+    write_atomically(folder / "hosts", _HOSTS.read_bytes() if _HOSTS.exists() else b"")
+    write_atomically(folder / "resolv.conf", _resolv_conf(config.dns_config))
+    if config.ipc == NamespaceMode.POD:
+        shm = folder / "shm"
+        shm.mkdir(mode=0o700, exist_ok=True)
+        flags = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
+        syscalls.mount("shm", str(shm), flags, "tmpfs", _SHM_SIZE)
+        syscalls.mount("", str(shm), syscalls.MS_PRIVATE)
+
+
+def remove_sandbox_files(folder: Path) -> None:
+    """Unmount /dev/shm; the files go with the folder. Raises OSError."""
+    shm = folder / "shm"
+    detach(shm)
+    with suppress(FileNotFoundError):
+        shm.rmdir()
+
+
+def _resolv_conf(dns: DNSConfig | None) -> bytes:
+    """Return the lines in containerd's order; without settings, the node's own file."""
+    if dns is None:
+        return HOST_RESOLV_CONF.read_bytes() if HOST_RESOLV_CONF.exists() else b""
+    lines = [resolver_line("search", dns.searches)] if dns.searches else []
+    lines += [resolver_line("nameserver", [server]) for server in dns.servers]
+    lines += [resolver_line("options", dns.options)] if dns.options else []
+    return "".join(lines).encode()
