@@ -7,29 +7,37 @@
 | `log_path`, `terminal`, `stdin` | the streams of the process |
 | `user` | that of the process; the shim does without, and statuses have it |
 | `control_groups`, `limits` | folders that the shim makes, and removes at the end; the limits in them |
+
+Each volume that the image declares (`VOLUME` of a Dockerfile) is a folder of the container's own. As with containerd
+(container_create.go, volumeMounts), it begins with the image's files of that path, and ends with the container. A mount
+of the request takes its place.
 """
 
 import json
 import os
+import posixpath
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from harness.cri.builtin import control_groups
 from harness.cri.builtin.container_store import ContainerFolder, ContainerRecord
-from harness.cri.builtin.image_volumes import image_volumes
+from harness.cri.builtin.image_files import run_tool
 from harness.cri.builtin.images import ImageConfig, Images
 from harness.cri.builtin.oci_spec import oci_spec
 from harness.cri.builtin.process_settings import ProcessSettings, dropped_numbers, process_settings
 from harness.cri.builtin.programs import HOST_PROCESS, program
 from harness.cri.builtin.runc import OciRuntime
 from harness.cri.builtin.sandbox_view import SandboxView
-from harness.cri.messages import ContainerUser, NamespaceMode, ProfileType, Resources
+from harness.cri.messages import ContainerUser, Mount, NamespaceMode, ProfileType, Resources
 from harness.cri.service import ImageNotFoundError, RuntimeServiceError
 from harness.files import write_atomically
+from lean.syscalls import RESOLVE_IN_ROOT, open_within
 
 _RTMIN: Final = "RTMIN+"
+
+_CP = "/bin/cp"  # of coreutils, which is essential in Debian
 
 
 class ContainerPlace(NamedTuple):
@@ -166,3 +174,37 @@ def _limits(wanted: Resources) -> dict[str, str]:
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:
     write_atomically(path, json.dumps(document).encode(), mode=0o600)
+
+
+def image_volumes(image: ImageConfig, root: Path, folder: Path, requested: Iterable[Mount]) -> list[Mount]:
+    """Make the volumes of an image, whose files are those of `root`, in `folder`, and return their mounts.
+
+    Raises OSError, RuntimeServiceError.
+    """
+    taken = {_clean(mount.container_path) for mount in requested}
+    wanted = sorted({_clean(path) for path in image.volumes} - taken - {"/"})
+    return [
+        Mount(container_path=path, host_path=str(_made(root, path, folder / str(number))))
+        for number, path in enumerate(wanted)
+    ]
+
+
+def _clean(path: str) -> str:
+    return posixpath.normpath(f"/{path.lstrip('/')}")
+
+
+def _made(root: Path, path: str, volume: Path) -> Path:
+    volume.mkdir(mode=0o755, parents=True, exist_ok=True)
+    top = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        source = open_within(top, path, os.O_RDONLY | os.O_DIRECTORY, RESOLVE_IN_ROOT)
+    except FileNotFoundError:
+        return volume
+    finally:
+        os.close(top)
+    try:
+        # A link of the image is not followed: `cp` gets the opened folder, with owners, modes and attributes.
+        run_tool(_CP, "--archive", "--no-target-directory", f"/proc/{os.getpid()}/fd/{source}/.", str(volume))
+    finally:
+        os.close(source)
+    return volume
