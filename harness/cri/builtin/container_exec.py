@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from harness.cri.builtin.container_store import ContainerFolder
 from harness.cri.builtin.oci_log import last_error
-from harness.cri.builtin.programs import HOST_PROCESS, program
+from harness.cri.builtin.processes import HOST_PROCESS, program
 from harness.cri.builtin.runc import OciRuntime
 from harness.cri.messages import ExecSyncResult
 from harness.cri.service import NotFoundError, RuntimeServiceError

@@ -27,7 +27,7 @@ from harness.cri.builtin.image_files import run_tool
 from harness.cri.builtin.images import ImageConfig, Images
 from harness.cri.builtin.oci_spec import oci_spec
 from harness.cri.builtin.process_settings import ProcessSettings, dropped_numbers, process_settings
-from harness.cri.builtin.programs import HOST_PROCESS, program
+from harness.cri.builtin.processes import HOST_PROCESS, program
 from harness.cri.builtin.runc import OciRuntime
 from harness.cri.builtin.sandbox_view import SandboxView
 from harness.cri.messages import ContainerUser, Mount, NamespaceMode, ProfileType, Resources

@@ -25,9 +25,8 @@ from harness.cri.builtin.container_states import (
 from harness.cri.builtin.container_store import ContainerFolder, ContainerRecord, ContainerStore, Exit
 from harness.cri.builtin.images import ImageConfig, Images
 from harness.cri.builtin.process_settings import arguments_of
-from harness.cri.builtin.programs import SHIM, program
+from harness.cri.builtin.processes import SHIM, kill_group, program, send_signal, wait_for_end
 from harness.cri.builtin.runc import OciRuntime
-from harness.cri.builtin.running_process import kill_group, send_signal, wait_for_end
 from harness.cri.builtin.sandbox_view import SandboxView
 from harness.cri.messages import (
     CONTAINER_CREATED,

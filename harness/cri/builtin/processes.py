@@ -1,13 +1,32 @@
-"""Processes known by PID and start time: signals to them, and waiting for their end."""
+"""Processes of the runtime: the start of its own programs, signals to processes, and waiting for their end.
+
+The programs are started without site-packages and without the environment's PYTHON variables. They import the standard
+library, `lean` and nothing else, so that they start in a moment and stay small. A running process is known by its PID
+and start time.
+"""
 
 import os
 import select
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Protocol
+from pathlib import Path
+from typing import Final, Protocol
 
 from harness.process_stat import process_stat
+
+SHIM: Final = "harness.cri.builtin.shim"
+HOST_PROCESS: Final = "harness.cri.builtin.host_process"
+PAUSE: Final = "harness.cri.builtin.pause"
+
+_ROOT: Final = Path(__file__).resolve().parents[3]
+
+
+def program(module: str, *arguments: str) -> list[str]:
+    """Return the command that calls `main(*arguments)` of a module. Its last words name the module in `ps`."""
+    code = f"import sys; sys.path.append({str(_ROOT)!r}); from {module} import main; main(*sys.argv[2:])"
+    return [sys.executable, "-I", "-S", "-c", code, module.rpartition(".")[2], *arguments]
 
 
 class _Process(Protocol):
