@@ -5,11 +5,24 @@ Names and meanings are those of `k8s.io/cri-api/pkg/apis/runtime/v1/api.proto`. 
 """
 
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
-from harness.cri.enumerations import member_of
 from skel.decoders import boolean, dict_of, integer, list_of, optional, record, string
-from skel.record import Decoder, Record, field
+from skel.record import Decoder, Record, expected, field
+
+E = TypeVar("E", bound=StrEnum)
+
+
+def member_of(enumeration: type[E], words: str) -> Decoder[E]:
+    """Return the decoder of one of the values of `enumeration`; `words` tell in an error what was expected."""
+
+    def decode_member(value: object, path: str) -> E:
+        try:
+            return enumeration(string(value, path))
+        except ValueError:
+            raise expected(words, value, path) from None
+
+    return decode_member
 
 
 class NamespaceMode(StrEnum):

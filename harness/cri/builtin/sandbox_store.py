@@ -21,8 +21,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from harness.cri.builtin.sandbox_process import PauseProcess
-from harness.cri.enumerations import member_of
-from harness.cri.messages import PodSandboxConfig
+from harness.cri.messages import PodSandboxConfig, member_of
 from harness.cri.service import NotFoundError, RuntimeServiceError
 from harness.files import write_atomically
 from harness.runtime.pods import PodNetwork
