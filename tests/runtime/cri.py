@@ -14,7 +14,7 @@ from harness.cri.messages import (
     PortMapping,
 )
 from harness.cri.remote.client import REQUEST_TIMEOUT_S, RemoteRuntime
-from harness.cri.remote.errors import RemoteError
+from harness.cri.remote.grpc_calls import RemoteError
 from tests.runtime.oci import BUSYBOX
 
 CriError = RemoteError

@@ -34,8 +34,8 @@ from harness.cri.messages import (
 )
 from harness.cri.remote import answers, api_pb2, requests
 from harness.cri.remote.client import RemoteRuntime
-from harness.cri.remote.errors import go_name
 from harness.cri.remote.exec_stream import exit_code
+from harness.cri.remote.grpc_calls import go_name
 from harness.cri.service import RuntimeServiceError
 from harness.kubelet.backoff import Backoff
 from harness.kubelet.container_images import ContainerImages

@@ -16,6 +16,7 @@ from harness.cri.messages import (
     ContainerConfig,
     ContainerStatus,
     ExecSyncResult,
+    Image,
     PodSandboxConfig,
     PodSandboxStatus,
     RuntimeCondition,
@@ -23,12 +24,10 @@ from harness.cri.messages import (
     RuntimeVersion,
 )
 from harness.cri.remote import answers, api_pb2
-from harness.cri.remote.api_pb2_grpc import RuntimeServiceStub
-from harness.cri.remote.errors import RemoteError, translated
+from harness.cri.remote.api_pb2_grpc import ImageServiceStub, RuntimeServiceStub
 from harness.cri.remote.exec_stream import execute_with_own_streams
-from harness.cri.remote.images import RemoteImages
-from harness.cri.remote.requests import container_config, sandbox_config
-from harness.cri.remote.trace_context import with_trace_context
+from harness.cri.remote.grpc_calls import RemoteError, translated, with_trace_context
+from harness.cri.remote.requests import container_config, image_spec, sandbox_config
 from harness.cri.service import ImageNotFoundError, RuntimeServiceError
 from harness.runtime.unserved import UnservedRequest, unserved_requests
 
@@ -242,3 +241,40 @@ def _target(endpoint: str) -> str:
     if not path.startswith("/"):
         raise RuntimeServiceError(f"runtime endpoint {endpoint}: only a Unix socket is supported, as {_SCHEME}/PATH")
     return f"{_SCHEME}{path}"
+
+
+class RemoteImages:
+    """An ImageService; each method raises RuntimeServiceError."""
+
+    are_required = True
+
+    def __init__(self, channel: grpc.Channel, timeout_s: float) -> None:
+        """Take an open channel, and the seconds that a call may take."""
+        self._stub = ImageServiceStub(channel)
+        self._timeout_s = timeout_s
+
+    def list_images(self) -> list[Image]:
+        """Return all images."""
+        with translated():
+            answer: api_pb2.ListImagesResponse = self._stub.ListImages(
+                api_pb2.ListImagesRequest(), timeout=self._timeout_s
+            )
+        return [answers.image(each) for each in answer.images]
+
+    def image_status(self, image: str) -> Image | None:
+        """Return the image of a reference or an ID; None if the runtime does not have it."""
+        request = api_pb2.ImageStatusRequest(image=image_spec(image))
+        with translated():
+            answer: api_pb2.ImageStatusResponse = self._stub.ImageStatus(request, timeout=self._timeout_s)
+        return answers.image(answer.image) if answer.HasField("image") else None
+
+    def pull_image(self, image: str) -> str:
+        """Fetch an image, without a time limit as in kubelet, and return its ID."""
+        with translated():
+            answer: api_pb2.PullImageResponse = self._stub.PullImage(api_pb2.PullImageRequest(image=image_spec(image)))
+        return answer.image_ref
+
+    def remove_image(self, image: str) -> None:
+        """Remove an image. A missing one is fine."""
+        with translated():
+            self._stub.RemoveImage(api_pb2.RemoveImageRequest(image=image_spec(image)), timeout=self._timeout_s)
