@@ -4,12 +4,12 @@ import os
 import platform
 from collections.abc import Callable
 from fractions import Fraction
+from functools import wraps
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from harness.cri.builtin.service import RUNTIME_NAME
-from harness.cri.grpc_words import in_grpc_words
-from harness.cri.service import ImageService, RuntimeService, RuntimeServiceError
+from harness.cri.service import ImageNotFoundError, ImageService, NotFoundError, RuntimeService, RuntimeServiceError
 from harness.kubelet.admission import NodeFacts
 from harness.kubelet.backoff import Backoff
 from harness.kubelet.container_images import ContainerImages
@@ -36,9 +36,12 @@ from harness.runtime.namespace_state import read_namespace_state
 from harness.runtime.node import Node
 from harness.runtime.node_snapshot import THIS_HOST
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+"""The names that Go has for uname(2)'s."""
+_RPC_ERROR: Final = "rpc error: "
 
 
 class NodeChoice(NamedTuple):
@@ -72,7 +75,7 @@ def assemble(
     say: Callable[[str], None],
 ) -> Assembled:
     """Put a kubelet together; nothing is started. Raises OSError, RuntimeServiceError."""
-    service, images = in_grpc_words(service), in_grpc_words(images)
+    service, images = with_rpc_errors(service), with_rpc_errors(images)
     paths = KubeletPaths(choice.folder)
     records = PodRecords(paths)
     events = EventRecorder(paths.pods)
@@ -161,3 +164,35 @@ def _host_ip(node: Node) -> str:
     addresses = [each.ip for listed in state.addresses.values() for each in listed] if state is not None else []
     usable = [each for each in addresses if not each.is_loopback and not each.is_link_local]
     return str(min(usable, key=lambda each: each.version)) if usable else ""
+
+
+class _RpcErrors:
+    """Passes everything on to a service; the errors of its calls get a code."""
+
+    def __init__(self, service: object) -> None:
+        self._service = service
+
+    def __getattr__(self, name: str) -> object:
+        found = getattr(self._service, name)
+        return _with_rpc_errors(found) if callable(found) else found
+
+
+def with_rpc_errors(service: S) -> S:
+    """Return a service that does as `service`; the texts of its errors begin with `rpc error: code = ...`."""
+    return cast("S", _RpcErrors(service))
+
+
+def _with_rpc_errors(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def call(*arguments: object, **named: object) -> object:
+        try:
+            return function(*arguments, **named)
+        except RuntimeServiceError as error:
+            if str(error).startswith(_RPC_ERROR):
+                raise
+            for kind in (NotFoundError, ImageNotFoundError):
+                if isinstance(error, kind):
+                    raise kind(f"{_RPC_ERROR}code = NotFound desc = {error}") from error
+            raise RuntimeServiceError(f"{_RPC_ERROR}code = Unknown desc = {error}") from error
+
+    return call

@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.cri.grpc_words import in_grpc_words
 from harness.cri.service import ImageNotFoundError, NotFoundError, RuntimeServiceError
+from harness.kubelet.assembly import with_rpc_errors
 
 
 class Service:
@@ -24,7 +24,7 @@ class Service:
     ],
 )
 def test_errors_of_a_runtime_keep_their_kind_and_get_a_code_once(error: Exception, words: str) -> None:
-    service = in_grpc_words(Service())
+    service = with_rpc_errors(Service())
 
     with pytest.raises(type(error)) as raised:
         service.refuse(error)
