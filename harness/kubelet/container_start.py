@@ -9,17 +9,15 @@ from typing import Final, Protocol
 
 from harness.cri.messages import ContainerConfig, PodSandboxConfig
 from harness.cri.service import RuntimeService, RuntimeServiceError
-from harness.kubelet.container_config import container_config
+from harness.kubelet.container_config import MountedVolume, MountSources, container_config
 from harness.kubelet.container_images import ContainerImages
 from harness.kubelet.container_kill import ContainerKiller
-from harness.kubelet.container_mounts import MountSources
 from harness.kubelet.environment import EnvironmentSources
 from harness.kubelet.events import NORMAL, WARNING, EventRecorder
 from harness.kubelet.handlers import OnNode
 from harness.kubelet.hooks import HookError, HookPlace, run_hook
 from harness.kubelet.hosts_file import write_hosts_file
 from harness.kubelet.labels import RESTART_COUNT
-from harness.kubelet.mounted_volume import MountedVolume
 from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pod_containers import field_path
 from harness.kubelet.runtime_pod_status import RuntimePodStatus

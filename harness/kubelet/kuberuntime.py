@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from harness.cri.messages import CONTAINER_EXITED, NamespaceMode, PodSandboxConfig
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.backoff import Backoff
+from harness.kubelet.container_config import MountedVolume
 from harness.kubelet.container_kill import ContainerKiller
 from harness.kubelet.container_start import ContainerStarter, PodSandbox
 from harness.kubelet.dns import PodDNS, pod_dns
@@ -18,7 +19,6 @@ from harness.kubelet.events import NORMAL, WARNING, EventRecorder
 from harness.kubelet.formats import format_duration, format_pod
 from harness.kubelet.kill_reasons import ContainerToKill, probe_grace_period
 from harness.kubelet.labels import container_hash
-from harness.kubelet.mounted_volume import MountedVolume
 from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pod_actions import PodActions, compute_pod_actions
 from harness.kubelet.pod_containers import container_of, field_path, is_sidecar

@@ -7,9 +7,9 @@ from typing import NamedTuple, Protocol
 from harness.cri.messages import CONTAINER_RUNNING
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.api_status import DEADLINE_EXCEEDED, generate_api_pod_status, is_terminal_phase, seconds_left
+from harness.kubelet.container_config import MountedVolume
 from harness.kubelet.events import NORMAL, WARNING, EventRecorder
 from harness.kubelet.kuberuntime import START_CONTAINER, KubeRuntime
-from harness.kubelet.mounted_volume import MountedVolume
 from harness.kubelet.network_ready import NETWORK_NOT_READY
 from harness.kubelet.pod_records import PodRecords
 from harness.kubelet.probe_results import Probes

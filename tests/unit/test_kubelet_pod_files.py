@@ -18,13 +18,11 @@ from harness.cri.messages import (
     Mount,
 )
 from harness.cri.messages import NamespaceMode as Mode
-from harness.kubelet.container_config import container_config
-from harness.kubelet.container_mounts import MountSources
+from harness.kubelet.container_config import MountedVolume, MountSources, container_config
 from harness.kubelet.dns import pod_dns
 from harness.kubelet.environment import EnvironmentSources, expanded, variables
 from harness.kubelet.hosts_file import hosts_file_content, pod_hostname
 from harness.kubelet.labels import TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE_POLICY
-from harness.kubelet.mounted_volume import MountedVolume
 from harness.kubelet.sandbox_config import pod_sandbox_config
 from harness.kubelet.start_error import StartError
 from harness.kubelet.termination_message import new_message_file, termination_message

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.kubelet.container_config import container_config
-from harness.kubelet.container_mounts import MountSources
+from harness.kubelet.container_config import MountedVolume, MountSources, container_config
 from harness.kubelet.environment import EnvironmentSources
-from harness.kubelet.mounted_volume import MountedVolume
 from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.start_error import StartError
 from harness.kubelet.sub_paths import bound_sub_path, remove_sub_paths

@@ -9,7 +9,7 @@ from typing import Final
 
 from harness.files import remove_tree
 from harness.kubelet.config_maps import ConfigMaps
-from harness.kubelet.mounted_volume import MountedVolume
+from harness.kubelet.container_config import MountedVolume
 from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pod_sync import VolumeError
 from harness.kubelet.sub_paths import remove_sub_paths
