@@ -13,8 +13,8 @@ from harness.kubelet.pod_containers import is_sidecar
 from harness.kubelet.pod_phase import pod_phase
 from harness.kubelet.pod_resources import qos_class
 from harness.kubelet.probe_results import ProbeResult, Probes
-from harness.kubelet.reason_cache import ReasonCache
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
+from harness.kubelet.start_errors import ReasonCache
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_container import V1Container
 from harness.kubelet.v1_status import FAILED, SUCCEEDED, V1ContainerStatus, V1PodStatus

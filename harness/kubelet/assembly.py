@@ -29,8 +29,8 @@ from harness.kubelet.pod_records import PodRecords
 from harness.kubelet.pod_sync import PodSync
 from harness.kubelet.probe_results import ProbeResults, Probes
 from harness.kubelet.probes.manager import ProbeManager
-from harness.kubelet.reason_cache import ReasonCache
 from harness.kubelet.resources import memory_of_node
+from harness.kubelet.start_errors import ReasonCache
 from harness.kubelet.volumes.manager import VolumeManager
 from harness.runtime.namespace_state import read_namespace_state
 from harness.runtime.node import Node

@@ -20,7 +20,7 @@ from harness.kubelet.environment import EnvironmentSources, expanded, variables
 from harness.kubelet.formats import format_pod
 from harness.kubelet.labels import container_annotations, container_labels
 from harness.kubelet.resources import container_resources
-from harness.kubelet.start_error import StartError
+from harness.kubelet.start_errors import StartError
 from harness.kubelet.sub_paths import bound_sub_path
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_container import V1Container, V1SecurityProfile, V1VolumeMount

@@ -9,7 +9,7 @@ from harness.cri.service import ImageService, RuntimeServiceError
 from harness.kubelet.backoff import Backoff
 from harness.kubelet.events import NORMAL, WARNING
 from harness.kubelet.formats import format_duration
-from harness.kubelet.start_error import StartError
+from harness.kubelet.start_errors import StartError
 from harness.kubelet.v1_container import V1Container
 
 Recorder = Callable[[str, str, str], None]

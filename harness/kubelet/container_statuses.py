@@ -12,8 +12,8 @@ from harness.kubelet.container_restart import (
 from harness.kubelet.formats import format_time
 from harness.kubelet.labels import RESTART_COUNT
 from harness.kubelet.pod_containers import is_sidecar
-from harness.kubelet.reason_cache import ReasonCache
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
+from harness.kubelet.start_errors import ReasonCache
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_container import V1Container
 from harness.kubelet.v1_status import (

@@ -25,7 +25,7 @@ from harness.kubelet.pod_containers import container_of, field_path, is_sidecar
 from harness.kubelet.probe_results import Probes
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.sandbox_config import pod_sandbox_config
-from harness.kubelet.start_error import StartError
+from harness.kubelet.start_errors import StartError
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_container import V1Container
 from harness.runtime.unserved import BANDWIDTH, PORT_MAPPINGS

@@ -13,8 +13,8 @@ from harness.kubelet.kuberuntime import START_CONTAINER, KubeRuntime
 from harness.kubelet.network_ready import NETWORK_NOT_READY
 from harness.kubelet.pod_records import PodRecords
 from harness.kubelet.probe_results import Probes
-from harness.kubelet.reason_cache import ReasonCache
 from harness.kubelet.runtime_pod_status import RuntimePodStatus, runtime_pod_status
+from harness.kubelet.start_errors import ReasonCache
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_status import V1PodStatus
 from lean import span, span_note

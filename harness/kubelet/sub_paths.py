@@ -12,7 +12,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from harness.kubelet.start_error import StartError
+from harness.kubelet.start_errors import StartError
 from harness.mounts import bind, detach
 from lean import syscalls
 

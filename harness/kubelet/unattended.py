@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from harness.cri.service import RuntimeService
 from harness.kubelet.api_status import generate_api_pod_status, is_terminal_phase
 from harness.kubelet.probe_results import ProbeResult, ProbeResults, Probes
-from harness.kubelet.reason_cache import ReasonCache
 from harness.kubelet.runtime_pod_status import runtime_pod_status
+from harness.kubelet.start_errors import ReasonCache
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_status import V1PodStatus
 

@@ -7,7 +7,7 @@ import pytest
 from harness.cri.builtin.images import Images
 from harness.kubelet.backoff import Backoff
 from harness.kubelet.container_images import ContainerImages
-from harness.kubelet.start_error import StartError
+from harness.kubelet.start_errors import StartError
 from harness.kubelet.v1_container import V1Container
 from tests.unit.test_kubelet_backoff import Clock
 

@@ -39,7 +39,7 @@ from harness.cri.remote.grpc_calls import go_name
 from harness.cri.service import RuntimeServiceError
 from harness.kubelet.backoff import Backoff
 from harness.kubelet.container_images import ContainerImages
-from harness.kubelet.start_error import StartError
+from harness.kubelet.start_errors import StartError
 from harness.kubelet.v1_container import V1Container
 from harness.recording import TraceRecorder
 from tools import stubs

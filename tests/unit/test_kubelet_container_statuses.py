@@ -5,7 +5,7 @@ import pytest
 from harness.cri.messages import CONTAINER_CREATED, CONTAINER_UNKNOWN, ContainerStatus
 from harness.kubelet.container_statuses import StatusSources, container_statuses, init_container_statuses
 from harness.kubelet.labels import RESTART_COUNT
-from harness.kubelet.reason_cache import ReasonCache
+from harness.kubelet.start_errors import ReasonCache
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_status import V1ContainerState, V1ContainerStatus
 from tests.unit.kubelet_objects import UID, attempt, exited, pod, runtime, sidecar

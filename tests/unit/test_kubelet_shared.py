@@ -25,8 +25,8 @@ from harness.kubelet.labels import (
 )
 from harness.kubelet.network_ready import network_error
 from harness.kubelet.probe_results import ProbeResult, ProbeResults, ProbeUpdate
-from harness.kubelet.reason_cache import Reason, ReasonCache
 from harness.kubelet.runtime_pod_status import runtime_pod_status
+from harness.kubelet.start_errors import Reason, ReasonCache
 from tests.unit.kubelet_objects import IP, UID, attempt, dead_sandbox, exited, pod, sandbox
 
 

@@ -1,4 +1,4 @@
-"""Why containers do not start: the newest error of each start (kubelet's ReasonCache)."""
+"""Why containers do not start: the error of a start, and the newest one of each container (kubelet's ReasonCache)."""
 
 import threading
 from collections import OrderedDict
@@ -6,6 +6,15 @@ from typing import Final, NamedTuple
 
 _MAXIMUM: Final = 1000
 """Entries, as in kubelet: enough for 100 pods with ten containers each."""
+
+
+class StartError(Exception):
+    """A container does not start; `reason` is that of its waiting state, such as CrashLoopBackOff."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
 
 
 class Reason(NamedTuple):
