@@ -17,10 +17,9 @@ from harness.kubelet.container_start import ContainerStarter, PodSandbox
 from harness.kubelet.dns import PodDNS, pod_dns
 from harness.kubelet.events import NORMAL, WARNING, EventRecorder
 from harness.kubelet.formats import format_duration, format_pod
-from harness.kubelet.kill_reasons import ContainerToKill, probe_grace_period
 from harness.kubelet.labels import container_hash
 from harness.kubelet.paths import KubeletPaths
-from harness.kubelet.pod_actions import PodActions, compute_pod_actions
+from harness.kubelet.pod_actions import ContainerToKill, PodActions, compute_pod_actions, probe_grace_period
 from harness.kubelet.pod_containers import container_of, field_path, is_sidecar
 from harness.kubelet.probe_results import Probes
 from harness.kubelet.runtime_pod_status import RuntimePodStatus

@@ -1,31 +1,52 @@
 """The actions that bring a pod's containers to the state in its manifest (kubelet's computePodActions).
 
-A pure function: `kuberuntime` carries the actions out.
+Pure functions: `kuberuntime` carries the actions out.
+
+Init containers run one after the other (computeInitContainerActions). The newest that the runtime still knows says how
+far the pod has come: older ones may have been removed, so the list is examined from its end. Sidecars before it are
+kept running.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from harness.cri.messages import CONTAINER_RUNNING, CONTAINER_UNKNOWN, ContainerStatus
+from harness.cri.messages import (
+    CONTAINER_CREATED,
+    CONTAINER_EXITED,
+    CONTAINER_RUNNING,
+    CONTAINER_UNKNOWN,
+    ContainerStatus,
+)
 from harness.kubelet.container_restart import (
     NEVER,
     ON_FAILURE,
     has_succeeded,
+    init_container_failed,
     restarts_after_kill,
     should_container_be_restarted,
 )
-from harness.kubelet.init_container_actions import init_container_actions
-from harness.kubelet.kill_reasons import (
-    LIVENESS_PROBE,
-    STARTUP_PROBE,
-    ContainerToKill,
-    definition_changed,
-    unknown_state,
-)
+from harness.kubelet.labels import CONTAINER_HASH, container_hash
+from harness.kubelet.pod_containers import is_sidecar
 from harness.kubelet.probe_results import ProbeResult, Probes
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.sandbox_change import sandbox_change
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_container import V1Container
+
+LIVENESS_PROBE: Final = "LivenessProbe"
+STARTUP_PROBE: Final = "StartupProbe"
+UNKNOWN: Final = "Unknown"
+
+
+class ContainerToKill(NamedTuple):
+    """A container to end: `message` is for its event Killing.
+
+    `reason` is LIVENESS_PROBE or STARTUP_PROBE, whose own grace periods apply then, UNKNOWN, or empty.
+    """
+
+    container_id: str
+    name: str
+    message: str
+    reason: str = ""
 
 
 class PodActions(NamedTuple):
@@ -41,6 +62,18 @@ class PodActions(NamedTuple):
     attempt: int = 0
     ephemeral_to_start: tuple[int, ...] = ()
     init_to_start: tuple[int, ...] = ()
+    to_start: tuple[int, ...] = ()
+    to_kill: tuple[ContainerToKill, ...] = ()
+
+
+class InitContainerActions(NamedTuple):
+    """The actions; `to_start` are indexes in ascending order.
+
+    `initialized` says that regular containers may start; `kill_pod` that an init container has failed for good.
+    """
+
+    initialized: bool = False
+    kill_pod: bool = False
     to_start: tuple[int, ...] = ()
     to_kill: tuple[ContainerToKill, ...] = ()
 
@@ -95,7 +128,7 @@ def _regular_containers(pod: V1Pod, status: RuntimePodStatus, probes: Probes, ac
             if should_container_be_restarted(pod, container, status):
                 to_start.append(index)
                 if newest is not None and newest.state is CONTAINER_UNKNOWN:
-                    to_kill.append(unknown_state(newest, "Container"))
+                    to_kill.append(_unknown_state(newest, "Container"))
             continue
         kill, restart = _kill(pod, container, newest, probes)
         if kill is None:
@@ -116,7 +149,7 @@ def _kill(
 ) -> tuple[ContainerToKill | None, bool]:
     """Return why a running container must end, None if it may stay, and whether it starts again then."""
     name = container.name
-    if definition_changed(container, newest):
+    if _definition_changed(container, newest):
         return ContainerToKill(newest.id, name, f"Container {name} definition changed"), True
     restart = restarts_after_kill(pod, container)
     if probes.liveness.get(newest.id) is ProbeResult.FAILURE:
@@ -124,3 +157,134 @@ def _kill(
     if probes.startup.get(newest.id) is ProbeResult.FAILURE:
         return ContainerToKill(newest.id, name, f"Container {name} failed startup probe", STARTUP_PROBE), restart
     return None, False
+
+
+class _Step(NamedTuple):
+    """The wish of one init container."""
+
+    start: bool = False
+    done: bool = False
+    """The container lets the next one start."""
+    fatal: bool = False
+    kill: ContainerToKill | None = None
+
+
+_FATAL = _Step(fatal=True)
+_START = _Step(start=True)
+_DONE = _Step(done=True)
+_WAIT = _Step()
+
+
+def init_container_actions(pod: V1Pod, status: RuntimePodStatus, probes: Probes) -> InitContainerActions:
+    """Compare a pod's init containers with what the runtime has of them."""
+    containers = pod.spec.init_containers
+    if not containers:
+        return InitContainerActions(initialized=True)
+    initialized = _regular_container_exists(pod, status)
+    passed = initialized  # a later init container, or a regular one, shows that this one was done before
+    to_start: list[int] = []
+    to_kill: list[ContainerToKill] = []
+    for index in reversed(range(len(containers))):
+        step = _step(pod, containers[index], status, probes, passed=passed)
+        if step is None:
+            continue
+        if step.fatal:
+            return InitContainerActions(kill_pod=True, to_kill=tuple(to_kill))
+        if step.done and index == len(containers) - 1:
+            initialized = True
+        elif step.done and not passed:
+            to_start.append(index + 1)
+        if step.kill is not None:
+            to_kill.append(step.kill)
+        if step.start:
+            to_start.append(index)
+        passed = True
+    if not passed:
+        to_start.append(0)
+    return InitContainerActions(initialized, to_start=tuple(reversed(to_start)), to_kill=tuple(to_kill))
+
+
+def _step(
+    pod: V1Pod, container: V1Container, status: RuntimePodStatus, probes: Probes, *, passed: bool
+) -> _Step | None:
+    """Return what an init container asks for; None if it has nothing to say."""
+    newest = status.newest(container.name)
+    if is_sidecar(container):
+        if newest is None:
+            return _START if passed else None
+        return _sidecar(container, newest, probes)
+    return None if newest is None or passed else _init(pod, container, status, newest)
+
+
+def _regular_container_exists(pod: V1Pod, status: RuntimePodStatus) -> bool:
+    """Tell whether a regular container is created or runs.
+
+    Exited ones do not count: after a reboot all have exited, and belong to an earlier sandbox.
+    """
+    newest = (status.newest(container.name) for container in pod.spec.containers)
+    return any(found is not None and found.state in {CONTAINER_CREATED, CONTAINER_RUNNING} for found in newest)
+
+
+def _init(pod: V1Pod, container: V1Container, status: RuntimePodStatus, newest: ContainerStatus) -> _Step:
+    """Return what an ordinary init container asks for, which must end with 0 before the next one starts."""
+    if newest.state is CONTAINER_CREATED:
+        return _START  # its start has failed, or kubelet ended between the two calls
+    if newest.state is CONTAINER_RUNNING:
+        return _WAIT
+    if newest.state is CONTAINER_EXITED:
+        if not init_container_failed(newest):
+            return _DONE
+        return _START if should_container_be_restarted(pod, container, status) else _FATAL
+    if restarts_after_kill(pod, container):
+        return _Step(start=True, kill=_unknown_state(newest, "Init container"))
+    return _FATAL
+
+
+def _sidecar(container: V1Container, newest: ContainerStatus, probes: Probes) -> _Step:
+    """Return what a sidecar asks for, which is always started again."""
+    if newest.state in {CONTAINER_CREATED, CONTAINER_EXITED}:
+        return _START
+    if newest.state is not CONTAINER_RUNNING:
+        return _Step(start=True, kill=_unknown_state(newest, "Init container"))
+    return _running_sidecar(container, newest, probes)
+
+
+def _running_sidecar(container: V1Container, newest: ContainerStatus, probes: Probes) -> _Step:
+    """Return what a sidecar that runs asks for: its startup probe, and no other, holds the next container back."""
+    name = container.name
+    if container.startup_probe is not None:
+        startup = probes.startup.get(newest.id)
+        if startup is ProbeResult.FAILURE:
+            kill = ContainerToKill(newest.id, name, f"Init container {name} failed startup probe", STARTUP_PROBE)
+            return _Step(start=True, kill=kill)
+        if startup is not ProbeResult.SUCCESS:
+            return _WAIT
+    if _definition_changed(container, newest):
+        kill = ContainerToKill(newest.id, name, f"Init container {name} definition changed")
+        return _Step(start=True, done=True, kill=kill)
+    if probes.liveness.get(newest.id) is ProbeResult.FAILURE:
+        kill = ContainerToKill(newest.id, name, f"Init container {name} failed liveness probe", LIVENESS_PROBE)
+        return _Step(start=True, done=True, kill=kill)
+    return _DONE
+
+
+def _definition_changed(container: V1Container, status: ContainerStatus) -> bool:
+    """Tell whether a container was created of another definition: its hash differs (containerChanged)."""
+    return status.annotations.get(CONTAINER_HASH) != container_hash(container)
+
+
+def _unknown_state(status: ContainerStatus, kind: str) -> ContainerToKill:
+    """Return the end of a container that may or may not run, so that two never run; `kind` begins the message."""
+    message = f'{kind} is in "unknown" state, try killing it before restart'
+    return ContainerToKill(status.id, status.metadata.name, message, UNKNOWN)
+
+
+def probe_grace_period(pod: V1Pod, container: V1Container, reason: str) -> int | None:
+    """Return the seconds that a failed probe grants its container; None if the pod's own period holds.
+
+    A deletion's grace period goes before the probe's (kubelet's setTerminationGracePeriod).
+    """
+    if pod.metadata.deletion_grace_period_seconds is not None:
+        return None
+    probe = {LIVENESS_PROBE: container.liveness_probe, STARTUP_PROBE: container.startup_probe}.get(reason)
+    return None if probe is None else probe.termination_grace_period_seconds

@@ -3,8 +3,7 @@
 import pytest
 
 from harness.cri.messages import CONTAINER_CREATED, CONTAINER_UNKNOWN, ContainerStatus
-from harness.kubelet.kill_reasons import ContainerToKill
-from harness.kubelet.pod_actions import PodActions, compute_pod_actions
+from harness.kubelet.pod_actions import ContainerToKill, PodActions, compute_pod_actions
 from harness.kubelet.probe_results import ProbeResult
 from tests.unit.kubelet_objects import attempt, dead_sandbox, exited, pod, probes, runtime, sidecar
 

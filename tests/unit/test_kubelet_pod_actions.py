@@ -10,8 +10,7 @@ from harness.cri.messages import (
     ContainerState,
     NamespaceMode,
 )
-from harness.kubelet.kill_reasons import ContainerToKill
-from harness.kubelet.pod_actions import PodActions, compute_pod_actions
+from harness.kubelet.pod_actions import ContainerToKill, PodActions, compute_pod_actions
 from harness.kubelet.probe_results import ProbeResult
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.v1 import V1Pod
