@@ -20,9 +20,8 @@ from harness.kubelet.hosts_file import write_hosts_file
 from harness.kubelet.labels import RESTART_COUNT
 from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pod_containers import field_path
-from harness.kubelet.runtime_pod_status import RuntimePodStatus
+from harness.kubelet.runtime_pod_status import RuntimePodStatus, new_message_file
 from harness.kubelet.start_errors import StartError
-from harness.kubelet.termination_message import new_message_file
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_container import V1Container
 

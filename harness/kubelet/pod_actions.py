@@ -27,8 +27,7 @@ from harness.kubelet.container_restart import (
 from harness.kubelet.labels import CONTAINER_HASH, container_hash
 from harness.kubelet.pod_containers import is_sidecar
 from harness.kubelet.probe_results import ProbeResult, Probes
-from harness.kubelet.runtime_pod_status import RuntimePodStatus
-from harness.kubelet.sandbox_change import sandbox_change
+from harness.kubelet.runtime_pod_status import RuntimePodStatus, sandbox_change
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_container import V1Container
 

@@ -5,8 +5,7 @@ from typing import Final
 
 from harness.kubelet.formats import format_strings
 from harness.kubelet.pod_containers import is_sidecar
-from harness.kubelet.runtime_pod_status import RuntimePodStatus
-from harness.kubelet.sandbox_change import sandbox_change
+from harness.kubelet.runtime_pod_status import RuntimePodStatus, sandbox_change
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_status import FAILED, SUCCEEDED, V1ContainerStatus, V1PodCondition
 

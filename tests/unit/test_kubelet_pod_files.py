@@ -23,9 +23,9 @@ from harness.kubelet.dns import pod_dns
 from harness.kubelet.environment import EnvironmentSources, expanded, variables
 from harness.kubelet.hosts_file import hosts_file_content, pod_hostname
 from harness.kubelet.labels import TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE_POLICY
+from harness.kubelet.runtime_pod_status import new_message_file, termination_message
 from harness.kubelet.sandbox_config import pod_sandbox_config
 from harness.kubelet.start_errors import StartError
-from harness.kubelet.termination_message import new_message_file, termination_message
 from harness.kubelet.v1 import V1Pod
 from tests.unit.kubelet_objects import pod
 
