@@ -12,6 +12,7 @@ from harness.cri.builtin.service import RUNTIME_NAME
 from harness.cri.service import ImageNotFoundError, ImageService, NotFoundError, RuntimeService, RuntimeServiceError
 from harness.kubelet.admission import NodeFacts
 from harness.kubelet.backoff import Backoff
+from harness.kubelet.cgroups import PodCgroups, memory_of_node
 from harness.kubelet.container_images import ContainerImages
 from harness.kubelet.container_kill import ContainerKiller
 from harness.kubelet.container_start import ContainerStarter
@@ -24,12 +25,10 @@ from harness.kubelet.kuberuntime import KubeRuntime
 from harness.kubelet.network_ready import network_error
 from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pleg import Pleg
-from harness.kubelet.pod_cgroups import PodCgroups
 from harness.kubelet.pod_records import PodRecords
 from harness.kubelet.pod_sync import PodSync
 from harness.kubelet.probe_results import ProbeResults, Probes
 from harness.kubelet.probes.manager import ProbeManager
-from harness.kubelet.resources import memory_of_node
 from harness.kubelet.start_errors import ReasonCache
 from harness.kubelet.volumes.manager import VolumeManager
 from harness.runtime.namespace_state import read_namespace_state

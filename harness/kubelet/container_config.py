@@ -16,10 +16,10 @@ from harness.cri.messages import (
     ProfileType,
     SecurityProfile,
 )
+from harness.kubelet.cgroups import container_resources
 from harness.kubelet.environment import EnvironmentSources, expanded, variables
 from harness.kubelet.formats import format_pod
 from harness.kubelet.labels import container_annotations, container_labels
-from harness.kubelet.resources import container_resources
 from harness.kubelet.start_errors import StartError
 from harness.kubelet.sub_paths import bound_sub_path
 from harness.kubelet.v1 import V1Pod
