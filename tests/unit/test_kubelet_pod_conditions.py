@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from harness.kubelet.pod_conditions import containers_ready, initialized, pod_conditions, ready, with_transition_times
+from harness.kubelet.api_status import containers_ready, initialized, pod_conditions, ready, with_transition_times
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.v1_status import V1ContainerStatus, V1PodCondition
 from tests.unit.kubelet_objects import dead_sandbox, pod, runtime, sidecar
