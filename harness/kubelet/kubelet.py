@@ -22,8 +22,7 @@ from harness.kubelet.pleg import CONTAINER_DIED, CONTAINER_REMOVED, Pleg, PodLif
 from harness.kubelet.pod_records import PodRecords
 from harness.kubelet.pod_resources import qos_class
 from harness.kubelet.pod_states import PodWorkerState, first_state
-from harness.kubelet.pod_worker import PodFunctions
-from harness.kubelet.pod_workers import PodWorkers
+from harness.kubelet.pod_workers import PodFunctions, PodWorkers
 from harness.kubelet.probe_results import Probes, ProbeUpdate
 from harness.kubelet.runtime_pod_status import runtime_pod_status
 from harness.kubelet.sources import RUN_SOURCE

@@ -1,11 +1,200 @@
-"""A worker per pod UID; the pods of one name take turns (kubelet's pod_workers.go)."""
+"""The workers of pods, a thread for each UID; the pods of one name take turns (kubelet's pod_workers.go).
 
+A worker goes through the life of `pod_states` (podWorkerLoop).
+"""
+
+import random
 import threading
+import time
 from collections.abc import Callable
+from typing import Final, Protocol
 
-from harness.kubelet.pod_states import PodWorkerState
-from harness.kubelet.pod_worker import PodFunctions, PodWorker
+from harness.kubelet.container_kill import grace_period
+from harness.kubelet.network_ready import NETWORK_NOT_READY
+from harness.kubelet.pod_states import POD_LIFE, PodEvent, PodWorkerState
+from harness.kubelet.pod_sync import SyncError
 from harness.kubelet.v1 import V1Pod
+from lean import recorded_by, recorder, span
+
+_SYNC_FREQUENCY_S: Final = 60.0
+_BACKOFF_S: Final = 10.0
+_NETWORK_S: Final = 1.0
+_JITTER: Final = 0.5
+_LOOK_S: Final = 1.0
+"""How often kubelet looks for pods beyond their deadline (its syncCh)."""
+_STEPS: Final = {
+    PodWorkerState.SYNC: "syncPod",
+    PodWorkerState.TERMINATING: "SyncTerminatingPod",
+    PodWorkerState.TERMINATED: "SyncTerminatedPod",
+}
+"""The names of the states' functions in kubelet.go, for spans."""
+
+
+class PodFunctions(Protocol):
+    """The functions of a worker's states; each raises SyncError or OSError to be repeated later."""
+
+    def sync(self, pod: V1Pod) -> bool:
+        """Bring a pod to the state of its manifest; True if it has ended by itself."""
+
+    def seconds_left(self, pod: V1Pod) -> float:
+        """Return the time until a pod is to be ended for its deadline; infinity without one."""
+
+    def terminate(self, pod: V1Pod, grace_s: int | None) -> None:
+        """Stop a pod."""
+
+    def hurry(self, pod: V1Pod, grace_s: int) -> None:
+        """Stop the containers of a pod sooner, while `terminate` still waits for them."""
+
+    def finish(self, pod: V1Pod) -> None:
+        """Take down what remains of a stopped pod."""
+
+
+class PodWorker(threading.Thread):
+    """The thread of one pod. With `waits`, it begins at `go`; `on_finish` is called at its end, in this thread."""
+
+    def __init__(
+        self,
+        pod: V1Pod,
+        functions: PodFunctions,
+        state: PodWorkerState,
+        *,
+        on_error: Callable[[V1Pod, str], None],
+        on_finish: Callable[["PodWorker"], None],
+        waits: bool,
+    ) -> None:
+        super().__init__(name=f"pod-{pod.metadata.name}", daemon=True)
+        self.pod = pod
+        self.state = state
+        self._functions = functions
+        self._on_error = on_error
+        self._on_finish = on_finish
+        self._waits = waits
+        self._changed = threading.Condition()
+        self._due = 0.0
+        self._kill = False
+        self._grace_s: int | None = None
+        self._terminates = False
+        self._ended = False
+        self.syncs = 0
+        taking = recorder()
+        self._recorder = None if taking is None else taking.branch(pod.metadata.name)
+
+    def wake(self, pod: V1Pod | None = None) -> None:
+        """Have the worker look again now, with a changed manifest if one is given."""
+        with self._changed:
+            self.pod = pod or self.pod
+            self._due = 0.0
+            self._changed.notify()
+
+    def go(self) -> None:
+        """Have a waiting worker begin."""
+        with self._changed:
+            self._waits = False
+            self._changed.notify()
+
+    def kill(self, grace_s: int | None) -> None:
+        """End the pod; a shorter grace period replaces a longer one, also while the containers are being stopped."""
+        with self._changed:
+            present = grace_period(self.pod) if self._grace_s is None else self._grace_s
+            is_shorter = grace_s is not None and grace_s < present
+            if self._kill and not is_shorter:
+                return
+            if grace_s is not None and (is_shorter or self._grace_s is None):
+                self._grace_s = grace_s
+            self._kill = True
+            self._due = 0.0
+            self._changed.notify()
+            hurries = self._terminates and is_shorter
+        if hurries and grace_s is not None:
+            threading.Thread(target=self._hurry, args=(grace_s,), name=f"{self.name}-hurry", daemon=True).start()
+
+    def _hurry(self, grace_s: int) -> None:
+        """Do what kubelet's cancellation of a stop, and its repetition, come to."""
+        try:
+            self._functions.hurry(self.pod, grace_s)
+        except (SyncError, OSError) as error:
+            self._on_error(self.pod, str(error))
+
+    def end(self) -> None:
+        """End the thread after its present step; the pod stays as it is."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify()
+
+    def run(self) -> None:
+        """Go through the states until the last."""
+        with recorded_by(self._recorder):
+            self._live()
+
+    def _live(self) -> None:
+        while self.state is not PodWorkerState.FINISHED:
+            with self._changed:
+                while not self._ended and not self._is_due():
+                    self._changed.wait(None if self._waits else max(0.0, self._due - time.monotonic()))
+                if self._ended:
+                    return
+                self._due = float("inf")
+                if self._waits:  # it is killed before it has started anything
+                    self.state = POD_LIFE.after(self.state, PodEvent.NEVER_STARTED)
+                    break
+            if self._kill and self.state is PodWorkerState.SYNC:
+                self.state = POD_LIFE.after(self.state, PodEvent.KILLED)
+            event, delay_s = self._step()
+            if self.state is PodWorkerState.SYNC:
+                delay_s = min(delay_s, max(_LOOK_S, self._functions.seconds_left(self.pod)))
+            with self._changed:
+                self.state = POD_LIFE.after(self.state, event)
+                # A request that came meanwhile has set an earlier time.
+                self._due = min(self._due, time.monotonic() + delay_s)
+                self.syncs += 1
+        self._on_finish(self)
+
+    def _is_due(self) -> bool:
+        return self._kill if self._waits else time.monotonic() >= self._due
+
+    def _step(self) -> tuple[PodEvent, float]:
+        """Do the function of the state; return the outcome, and the seconds until the next step."""
+        pod, step = self.pod, _STEPS.get(self.state, "")
+        try:
+            with span(step, waits=True, pod=f"{pod.metadata.namespace}/{pod.metadata.name}"):
+                return self._carry_out(pod)
+        except (SyncError, OSError) as error:
+            self._on_error(pod, str(error))
+            return PodEvent.FAILED, _delay_s(error)
+        except Exception as error:  # noqa: BLE001 - told and repeated, as kubelet does after a panic; a thread would end
+            self._on_error(pod, f"unexpected {type(error).__name__}: {error}")
+            return PodEvent.FAILED, _delay_s(error)
+
+    def _carry_out(self, pod: V1Pod) -> tuple[PodEvent, float]:
+        """Do the function of the state. Raises SyncError, OSError."""
+        if self.state is PodWorkerState.SYNC:
+            ended = self._functions.sync(pod)
+            return (PodEvent.ENDED, 0.0) if ended else (PodEvent.SYNCED, _jittered(_SYNC_FREQUENCY_S))
+        if self.state is PodWorkerState.TERMINATING:
+            self._terminate(pod)
+            return PodEvent.STOPPED, 0.0
+        self._functions.finish(pod)
+        return PodEvent.CLEANED, 0.0
+
+    def _terminate(self, pod: V1Pod) -> None:
+        with self._changed:
+            grace_s, self._terminates = self._grace_s, True
+        try:
+            self._functions.terminate(pod, grace_s)
+        finally:
+            with self._changed:
+                self._terminates = False
+
+
+def _delay_s(error: Exception) -> float:
+    if isinstance(error, SyncError) and error.retry_s is not None:
+        return min(error.retry_s, _SYNC_FREQUENCY_S)
+    return _jittered(_NETWORK_S if NETWORK_NOT_READY in str(error) else _BACKOFF_S)
+
+
+def _jittered(seconds: float) -> float:
+    """Lengthen a time by up to the half, so that pods do not move in step."""
+    return seconds * (1 + random.random() * _JITTER)  # noqa: S311 - spreads load, keeps no secret
 
 
 class PodWorkers:
