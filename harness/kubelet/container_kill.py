@@ -8,8 +8,7 @@ from typing import Final
 from harness.cri.messages import CONTAINER_RUNNING, ContainerStatus
 from harness.cri.service import NotFoundError, RuntimeService, RuntimeServiceError
 from harness.kubelet.events import NORMAL, WARNING, EventRecorder
-from harness.kubelet.handlers import OnNode
-from harness.kubelet.hooks import HookError, HookPlace, run_hook
+from harness.kubelet.handlers import HookError, HookPlace, OnNode, run_hook
 from harness.kubelet.pod_containers import container_of, field_path, is_sidecar
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_container import V1Container

@@ -14,8 +14,7 @@ from harness.kubelet.container_images import ContainerImages
 from harness.kubelet.container_kill import ContainerKiller
 from harness.kubelet.environment import EnvironmentSources
 from harness.kubelet.events import NORMAL, WARNING, EventRecorder
-from harness.kubelet.handlers import OnNode
-from harness.kubelet.hooks import HookError, HookPlace, run_hook
+from harness.kubelet.handlers import HookError, HookPlace, OnNode, run_hook
 from harness.kubelet.hosts_file import write_hosts_file
 from harness.kubelet.labels import RESTART_COUNT
 from harness.kubelet.paths import KubeletPaths
