@@ -13,8 +13,8 @@ from math import ceil
 from typing import Final
 
 from harness.cri.messages import KeyValue
-from harness.kubelet.config_maps import ConfigMaps
 from harness.kubelet.pod_containers import container_of
+from harness.kubelet.pod_records import ConfigMaps
 from harness.kubelet.start_errors import StartError
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_container import V1Container, V1EnvFromSource, V1EnvVar, V1KeyRef, V1ResourceFieldRef

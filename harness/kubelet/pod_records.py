@@ -8,15 +8,15 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from harness.files import remove_tree, write_atomically
-from harness.kubelet.config_maps import named_config_maps
 from harness.kubelet.formats import format_time
 from harness.kubelet.paths import KubeletPaths
+from harness.kubelet.pod_containers import all_containers
 from harness.kubelet.v1 import V1ConfigMap, V1Pod
 from harness.kubelet.v1_status import V1PodStatus
 from skel.errors import CniError
@@ -25,6 +25,9 @@ from skel.strict_json import decode_json
 
 _RECORD: Final = "pod.json"
 _LEFT_S: Final = 60.0
+
+ConfigMaps: TypeAlias = Callable[[str], Mapping[tuple[str, str], V1ConfigMap]]
+"""Returns the config maps of the pod with this UID, by namespace and name."""
 
 
 class PodRecords:
@@ -143,3 +146,21 @@ def _write(path: Path, record: Record) -> None:
     path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
     # For root alone: environment variables may hold secrets.
     write_atomically(path, json.dumps(record.encode(), indent=1).encode() + b"\n", mode=0o600)
+
+
+def named_config_maps(pod: V1Pod) -> set[tuple[str, str]]:
+    """Return the config maps by namespace and name; they may be missing."""
+    return {(pod.metadata.namespace, name) for name in _names(pod)}
+
+
+def _names(pod: V1Pod) -> Iterator[str]:
+    for volume in pod.spec.volumes:
+        if volume.config_map is not None:
+            yield volume.config_map.name
+    for container in all_containers(pod):
+        for source in container.env_from:
+            if source.config_map_ref is not None:
+                yield source.config_map_ref.name
+        for variable in container.env:
+            if variable.value_from is not None and variable.value_from.config_map_key_ref is not None:
+                yield variable.value_from.config_map_key_ref.name

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from harness.files import remove_tree
-from harness.kubelet.config_maps import ConfigMaps
 from harness.kubelet.container_config import MountedVolume
 from harness.kubelet.paths import KubeletPaths
+from harness.kubelet.pod_records import ConfigMaps
 from harness.kubelet.pod_sync import VolumeError
 from harness.kubelet.sub_paths import remove_sub_paths
 from harness.kubelet.v1 import V1Pod
