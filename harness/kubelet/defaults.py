@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from harness.kubelet.labels import CONFIG_HASH, CONFIG_SOURCE
-from harness.kubelet.v1 import V1Pod, V1Toleration
+from harness.kubelet.v1 import V1EmptyDirVolume, V1Pod, V1Toleration
 from harness.kubelet.v1_container import V1Container, V1Handler, V1Probe, V1Resources
-from harness.kubelet.v1_volumes import V1EmptyDirVolume
 from harness.quantity import parse_quantity
 
 _FILE_MODE: Final = 0o644

@@ -5,7 +5,7 @@ from typing import Final
 
 from harness.kubelet.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
 from harness.kubelet.name_rules import label_flaws, local_path_flaws, without_backsteps_flaws
-from harness.kubelet.v1_volumes import V1ConfigMapVolume, V1EmptyDirVolume, V1HostPathVolume, V1KeyToPath, V1Volume
+from harness.kubelet.v1 import V1ConfigMapVolume, V1EmptyDirVolume, V1HostPathVolume, V1KeyToPath, V1Volume
 from harness.quantity import parse_quantity
 
 _HOST_PATH_TYPES: Final = (

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from harness.kubelet.v1_volumes import V1EmptyDirVolume
+from harness.kubelet.v1 import V1EmptyDirVolume
 from harness.kubelet.volumes.ownership import own_by_group
 from harness.quantity import quantity_value
 from lean import syscalls

@@ -13,8 +13,7 @@ from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pod_records import ConfigMaps
 from harness.kubelet.pod_sync import VolumeError
 from harness.kubelet.sub_paths import remove_sub_paths
-from harness.kubelet.v1 import V1Pod
-from harness.kubelet.v1_volumes import V1ConfigMapVolume, V1EmptyDirVolume, V1HostPathVolume, V1Volume
+from harness.kubelet.v1 import V1ConfigMapVolume, V1EmptyDirVolume, V1HostPathVolume, V1Pod, V1Volume
 from harness.kubelet.volumes.atomic_writer import Projection, write_atomically_into
 from harness.kubelet.volumes.empty_dir import set_up_empty_dir
 from harness.mounts import detach_below
