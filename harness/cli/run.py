@@ -100,9 +100,8 @@ def command(
 
 def _manifests(settings: Settings, paths: tuple[Path, ...]) -> "tuple[list[V1Pod], dict[tuple[str, str], V1ConfigMap]]":
     """Read all manifests. Raises ClickException with every error, before anything is changed."""
-    from harness.kubelet.file_source import static_pods
     from harness.kubelet.labels import CONFIG_SOURCE
-    from harness.kubelet.sources import RUN_SOURCE
+    from harness.kubelet.sources import RUN_SOURCE, static_pods
 
     pods: list[V1Pod] = []
     config_maps: dict[tuple[str, str], V1ConfigMap] = {}

@@ -1,19 +1,206 @@
-"""Which pods kubelet has: those of a folder of manifests, and those that `run` has recorded (kubelet's config mux)."""
+"""Which pods kubelet has: those of a folder of manifests, and those that `run` has recorded (kubelet's config mux).
 
+A file or folder of manifests has static pods (config/file.go). Changes are found by stat(2), not inotify(7). kubelet
+uses both: inotify for speed, and a new listing every 20 seconds. inotify loses some events, and never has others: of
+network and overlay file systems, of symbolic links to other folders, of a folder that is made later. A stat of 100
+files takes a millisecond, so it can run each second and needs no second way. It also needs no library and no open
+descriptor, and a process that was stopped for a while misses nothing.
+"""
+
+import stat
 import threading
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from harness.kubelet.file_source import FileSource
-from harness.kubelet.labels import CONFIG_SOURCE
+from harness.kubelet.defaults import static_pod, with_defaults
+from harness.kubelet.field_errors import aggregate, quoted
+from harness.kubelet.formats import format_pod
+from harness.kubelet.labels import CONFIG_SEEN, CONFIG_SOURCE
+from harness.kubelet.manifest import read_manifests
 from harness.kubelet.pod_records import PodRecords
-from harness.kubelet.v1 import V1Pod
+from harness.kubelet.pod_validation import validate_pod
+from harness.kubelet.v1 import V1ConfigMap, V1Pod
+
+_FRESH_NS: Final = 2_000_000_000
+"""A file that changed this recently may change again without another time stamp: some file systems count in seconds."""
 
 RUN_SOURCE: Final = "run"
 """The source of a pod that `cni-harness run` has recorded; that of a static pod is `file`."""
 
 _PERIOD_S: Final = 0.5
+
+
+class SourceState(NamedTuple):
+    """What a source has now."""
+
+    pods: list[V1Pod]
+    """Valid pods with defaults, one for each namespace and name, in the order of their files."""
+
+    config_maps: dict[tuple[str, str], V1ConfigMap]
+    """By namespace and name."""
+
+    errors: dict[str, list[str]]
+    """By file: why it, or a part of it, does not count."""
+
+
+class _Stamp(NamedTuple):
+    """Fields of stat(2) for a file; another content has another stamp, unless the file is fresh."""
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+
+class _Content(NamedTuple):
+    """What a file had when it was read."""
+
+    stamp: _Stamp
+    read_at_ns: int
+    pods: list[V1Pod]
+    config_maps: dict[tuple[str, str], V1ConfigMap]
+    errors: list[str]
+
+    def is_fresh(self) -> bool:
+        return self.read_at_ns - max(self.stamp.mtime_ns, self.stamp.ctime_ns) < _FRESH_NS
+
+
+class FileSource:
+    """The static pods of a file, or of the files in a folder.
+
+    As in kubelet, a folder's entries count whatever their suffix is, except names that begin with a dot, folders and
+    devices. A faulty file does not count, and the others do. Of two pods with one name the later file's counts.
+    """
+
+    def __init__(
+        self, path: Path, node_name: str, *, suffix: bool = True, clock_ns: Callable[[], int] = time.time_ns
+    ) -> None:
+        """Make a source of `path`, which need not exist; `suffix` adds `node_name` to the names of pods.
+
+        `clock_ns` gives nanoseconds since 1970.
+        """
+        self._path = path
+        self._node_name = node_name
+        self._suffix = suffix
+        self._clock_ns = clock_ns
+        self._contents: dict[Path, _Content] = {}
+        self._failures: dict[Path, str] = {}
+        self._seen: dict[str, str] = {}
+        self._first = True
+
+    def changed(self) -> bool:
+        """Tell whether `read` would read a file again; costs one stat(2) for each file."""
+        stamps, failures = self._stamps()
+        return (
+            self._first
+            or failures != self._failures
+            or stamps != {path: content.stamp for path, content in self._contents.items()}
+            or any(content.is_fresh() for content in self._contents.values())
+        )
+
+    def read(self) -> SourceState:
+        """Return all pods and config maps; only new, changed and fresh files are read."""
+        stamps, failures = self._stamps()
+        contents = {}
+        for path, stamp in stamps.items():
+            known = self._contents.get(path)
+            try:
+                current = known is not None and known.stamp == stamp and not known.is_fresh()
+                contents[path] = known if known is not None and current else self._content(path, stamp)
+            except OSError as error:
+                failures[path] = str(error.strerror)
+        self._contents, self._failures, self._first = contents, failures, False
+        return self._state()
+
+    def _stamps(self) -> tuple[dict[Path, _Stamp], dict[Path, str]]:
+        """Return the stamps of the files in their order, and why other paths do not count."""
+        stamps: dict[Path, _Stamp] = {}
+        failures: dict[Path, str] = {}
+        try:
+            folder = self._path.is_dir()
+            paths = sorted(self._path.iterdir()) if folder else [self._path]
+        except OSError as error:
+            return {}, {self._path: str(error.strerror)}
+        for path in paths:
+            if folder and path.name.startswith("."):
+                continue
+            try:
+                status = path.stat()
+            except FileNotFoundError:
+                failures[path] = "path does not exist, ignoring"
+            except OSError as error:
+                failures[path] = str(error.strerror)
+            else:
+                if stat.S_ISREG(status.st_mode):
+                    stamps[path] = _Stamp(
+                        status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+                    )
+                else:
+                    folder_or_device = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
+                    failures[path] = f"{folder_or_device}, ignoring"
+        return stamps, failures
+
+    def _content(self, path: Path, stamp: _Stamp) -> _Content:
+        """Read a file and make its pods static ones. Raises OSError."""
+        read_at_ns = self._clock_ns()
+        manifests = read_manifests(path)
+        content = _Content(stamp, read_at_ns, [], manifests.config_maps, manifests.errors)
+        for written in manifests.pods:
+            if not written.metadata.name:
+                content.errors.append("invalid pod: name is needed for the pod")
+                continue
+            pod = static_pod(with_defaults(written), path, self._node_name, suffix=self._suffix)
+            if faults := validate_pod(pod):
+                content.errors.append(f"Pod {quoted(written.metadata.name)} is invalid: {aggregate(faults)}")
+            else:
+                content.pods.append(pod)
+        return content
+
+    def _state(self) -> SourceState:
+        pods: dict[tuple[str, str], tuple[Path, V1Pod]] = {}
+        config_maps: dict[tuple[str, str], tuple[Path, V1ConfigMap]] = {}
+        errors = {str(path): [failure] for path, failure in self._failures.items()}
+        errors |= {str(path): list(content.errors) for path, content in self._contents.items() if content.errors}
+        for path, content in self._contents.items():
+            for pod in content.pods:
+                key = (pod.metadata.namespace, pod.metadata.name)
+                if key in pods:
+                    earlier, other = pods.pop(key)
+                    errors.setdefault(str(earlier), []).append(_duplicate_pod(other))
+                pods[key] = (path, pod)
+            for key, config_map in content.config_maps.items():
+                if key in config_maps:
+                    twice = f"config map {quoted('/'.join(key))} is also in {path}, ignoring"
+                    errors.setdefault(str(config_maps[key][0]), []).append(twice)
+                config_maps[key] = (path, config_map)
+        return SourceState(
+            self._with_times([pod for _, pod in pods.values()]),
+            {key: config_map for key, (_, config_map) in config_maps.items()},
+            errors,
+        )
+
+    def _with_times(self, pods: list[V1Pod]) -> list[V1Pod]:
+        """Note on each pod when this source saw it first (kubelet's config.merge)."""
+        now = datetime.fromtimestamp(self._clock_ns() / 1e9, UTC).isoformat().replace("+00:00", "Z")
+        self._seen = {pod.metadata.uid: self._seen.get(pod.metadata.uid, now) for pod in pods}
+        for pod in pods:
+            pod.metadata.annotations[CONFIG_SEEN] = self._seen[pod.metadata.uid]
+        return pods
+
+
+def static_pods(path: Path, node_name: str, *, suffix: bool = True) -> SourceState:
+    """Return the pods and config maps of a file or folder once; `suffix` adds `node_name` to the names of pods."""
+    return FileSource(path, node_name, suffix=suffix).read()
+
+
+def _duplicate_pod(pod: V1Pod) -> str:
+    """Return kubelet's words for a pod whose name another pod has, too."""
+    name = quoted(pod.metadata.name)
+    return f"Error validating pod {format_pod(pod)} from file due to duplicate pod name {name}, ignoring"
 
 
 class Sources(threading.Thread):

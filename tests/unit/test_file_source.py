@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.kubelet.file_source import FileSource, SourceState, static_pods
+from harness.kubelet.sources import FileSource, SourceState, static_pods
 from tests.unit.pod_manifests import ABSENT, changed
 
 LATER = 3_000_000_000
