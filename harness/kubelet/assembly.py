@@ -27,8 +27,8 @@ from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pleg import Pleg
 from harness.kubelet.pod_records import PodRecords
 from harness.kubelet.pod_sync import PodSync
+from harness.kubelet.probe_manager import ProbeManager
 from harness.kubelet.probe_results import ProbeResults, Probes
-from harness.kubelet.probes.manager import ProbeManager
 from harness.kubelet.start_errors import ReasonCache
 from harness.kubelet.volumes.manager import VolumeManager
 from harness.runtime.namespace_state import read_namespace_state

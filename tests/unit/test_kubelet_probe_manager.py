@@ -3,8 +3,8 @@
 import pytest
 
 from harness.cri.messages import CONTAINER_CREATED, CONTAINER_EXITED, CONTAINER_RUNNING, ContainerState
+from harness.kubelet.probe_manager import view_of
 from harness.kubelet.probe_results import ProbeResults
-from harness.kubelet.probes.manager import view_of
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from tests.unit.kubelet_objects import attempt, pod, runtime
 

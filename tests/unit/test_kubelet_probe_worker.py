@@ -5,17 +5,24 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from harness.kubelet.probe_results import ProbeResult, ProbeResults
-from harness.kubelet.probes.outcome import Outcome, probe_once
-from harness.kubelet.probes.worker import LIVENESS, READINESS, STARTUP, ContainerView, ProbeWorker
+from harness.kubelet.probe_worker import (
+    LIVENESS,
+    READINESS,
+    STARTUP,
+    ContainerView,
+    ProbeOutcome,
+    ProbeWorker,
+    probe_once,
+)
 from harness.kubelet.v1_container import V1Probe
 from tests.unit.kubelet_objects import pod
 
 if TYPE_CHECKING:
     from harness.cri.service import RuntimeService
 
-GOOD = Outcome(ProbeResult.SUCCESS, "")
-BAD = Outcome(ProbeResult.FAILURE, "no")
-BROKEN = Outcome(ProbeResult.UNKNOWN, "cannot", error=True)
+GOOD = ProbeOutcome(ProbeResult.SUCCESS, "")
+BAD = ProbeOutcome(ProbeResult.FAILURE, "no")
+BROKEN = ProbeOutcome(ProbeResult.UNKNOWN, "cannot", error=True)
 
 
 class Scripted:
@@ -27,14 +34,14 @@ class Scripted:
         self.state: ContainerView | None = ContainerView(
             "c1", running=True, started=True, started_at=1000.0, restarts=True
         )
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[ProbeOutcome] = []
         self.executions = 0
         self.events: list[str] = []
 
     def view(self) -> ContainerView | None:
         return self.state
 
-    def execute(self, container_id: str) -> Outcome:
+    def execute(self, container_id: str) -> ProbeOutcome:
         assert self.state is not None
         assert container_id == self.state.container_id
         self.executions += 1
@@ -54,7 +61,7 @@ class Probed:
         described = V1Probe.decode({"exec": {"command": ["true"]}, **probe})
         self.worker = ProbeWorker(kind, described, self.container, self.results, clock=lambda: self.now)
 
-    def probe(self, *outcomes: Outcome, times: int = 0) -> ProbeResult | None:
+    def probe(self, *outcomes: ProbeOutcome, times: int = 0) -> ProbeResult | None:
         """Probe once for each outcome, or some times; return the result that counts then."""
         self.container.outcomes = list(outcomes)
         for _ in range(times or len(outcomes)):
@@ -159,9 +166,9 @@ def test_a_container_that_does_not_exist_yet_is_waited_for() -> None:
 def test_an_answer_after_the_end_makes_no_event() -> None:
     probed = Probed(LIVENESS)
 
-    def execute(container_id: str) -> Outcome:
+    def execute(container_id: str) -> ProbeOutcome:
         probed.worker.stop()
-        return Outcome(ProbeResult.FAILURE, container_id)
+        return ProbeOutcome(ProbeResult.FAILURE, container_id)
 
     probed.container.execute = execute  # type: ignore[method-assign]  # the pod ends during the probe
     probed.probe(times=1)

@@ -1,13 +1,14 @@
-"""The worker of one probe of one container: when it probes, and what counts (kubelet's prober/worker.go)."""
+"""The worker of one probe of one container: when it probes, and what counts (kubelet's prober/worker.go, prober.go)."""
 
 import threading
 import time
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
+from harness.cri.service import RuntimeService, RuntimeServiceError
+from harness.kubelet.handlers import HandlerError, OnNode, Response, connect, http_get
 from harness.kubelet.probe_results import ProbeResult, ProbeResults
-from harness.kubelet.probes.outcome import Outcome
-from harness.kubelet.v1_container import V1Probe
+from harness.kubelet.v1_container import V1Container, V1Probe
 
 STARTUP: Final = "Startup"
 READINESS: Final = "Readiness"
@@ -19,6 +20,19 @@ _INITIAL: Final = {
     LIVENESS: ProbeResult.SUCCESS,
 }
 _TRIES: Final = 3
+
+_AGENT: Final = "kube-probe/1.36"
+_OUTPUT: Final = 10 * 1024
+_SUCCESS: Final = range(200, 400)
+_REDIRECTED: Final = range(300, 400)
+
+
+class ProbeOutcome(NamedTuple):
+    """The result of an execution; `error` says that it could not be made, and nothing is known."""
+
+    result: ProbeResult
+    output: str
+    error: bool = False
 
 
 class ContainerView(NamedTuple):
@@ -40,7 +54,7 @@ class ProbedContainer(Protocol):
     def view(self) -> ContainerView | None:
         """Return its state; None if the runtime does not have it."""
 
-    def execute(self, container_id: str) -> Outcome:
+    def execute(self, container_id: str) -> ProbeOutcome:
         """Execute the probe once."""
 
     def unhealthy(self, message: str) -> None:
@@ -112,7 +126,7 @@ class ProbeWorker(threading.Thread):
         self._on_hold = False
         self._last, self._run = None, 0
 
-    def _attempt(self) -> Outcome:
+    def _attempt(self) -> ProbeOutcome:
         outcome = self._container.execute(self._container_id)
         for _ in range(_TRIES - 1):
             if not outcome.error:
@@ -126,7 +140,7 @@ class ProbeWorker(threading.Thread):
             self._container.unhealthy(f"{self._kind} probe failed: {outcome.output}")
         return outcome
 
-    def _count(self, outcome: Outcome) -> None:
+    def _count(self, outcome: ProbeOutcome) -> None:
         """Take over a result that came as often in sequence as its threshold asks for."""
         if outcome.error or self._stopped.is_set():
             return
@@ -141,3 +155,40 @@ class ProbeWorker(threading.Thread):
             self._on_hold = True
             self._run = 0
         self._results.set(self._container_id, self._container.uid, outcome.result)
+
+
+def probe_once(
+    probe: V1Probe, container: V1Container, container_id: str, ip: str, *, service: RuntimeService, on_node: OnNode
+) -> ProbeOutcome:
+    """Execute a probe once, within its time limit."""
+    timeout = probe.timeout_seconds or 1
+    try:
+        if probe.exec is not None:
+            return _exec(probe.exec.command, container_id, timeout, service)
+        if probe.http_get is not None:
+            return _judged(http_get(probe.http_get, container, ip, timeout_s=timeout, agent=_AGENT, on_node=on_node))
+        if probe.tcp_socket is not None:
+            connect(probe.tcp_socket, container, ip, timeout_s=timeout, on_node=on_node)
+    except (TimeoutError, HandlerError) as error:
+        late = f": timed out after {timeout}s" if isinstance(error, TimeoutError) else ""
+        return ProbeOutcome(ProbeResult.FAILURE, f"{error}{late}")
+    return ProbeOutcome(ProbeResult.SUCCESS, "")
+
+
+def _judged(response: Response) -> ProbeOutcome:
+    if response.status not in _SUCCESS:
+        return ProbeOutcome(ProbeResult.FAILURE, f"HTTP probe failed with statuscode: {response.status}")
+    if response.status in _REDIRECTED:
+        return ProbeOutcome(ProbeResult.SUCCESS, f"Probe terminated redirects, Response body: {response.body}")
+    return ProbeOutcome(ProbeResult.SUCCESS, response.body)
+
+
+def _exec(command: list[str], container_id: str, timeout: int, service: RuntimeService) -> ProbeOutcome:
+    try:
+        result = service.exec_sync(container_id, command, timeout)
+    except TimeoutError:
+        return ProbeOutcome(ProbeResult.FAILURE, f'command timed out: "{" ".join(command)}" timed out after {timeout}s')
+    except RuntimeServiceError as error:
+        return ProbeOutcome(ProbeResult.UNKNOWN, str(error), error=True)
+    output = (result.stdout + result.stderr)[:_OUTPUT]
+    return ProbeOutcome(ProbeResult.FAILURE if result.exit_code else ProbeResult.SUCCESS, output)

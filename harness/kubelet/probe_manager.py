@@ -1,4 +1,4 @@
-"""The probes of all pods (kubelet's prober/prober_manager.go)."""
+"""The probes of all pods: startup, readiness and liveness (kubelet's prober/prober_manager.go)."""
 
 import threading
 from typing import Final
@@ -11,8 +11,15 @@ from harness.kubelet.handlers import OnNode
 from harness.kubelet.pod_containers import field_path, is_sidecar
 from harness.kubelet.pod_records import PodRecords
 from harness.kubelet.probe_results import ProbeResult, ProbeResults, Probes
-from harness.kubelet.probes.outcome import Outcome, probe_once
-from harness.kubelet.probes.worker import LIVENESS, READINESS, STARTUP, ContainerView, ProbeWorker
+from harness.kubelet.probe_worker import (
+    LIVENESS,
+    READINESS,
+    STARTUP,
+    ContainerView,
+    ProbeOutcome,
+    ProbeWorker,
+    probe_once,
+)
 from harness.kubelet.runtime_pod_status import RuntimePodStatus, runtime_pod_status
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_container import V1Container, V1Probe
@@ -101,7 +108,7 @@ class ProbeManager:
             return None
         return view_of(pod, container, status, self._probes.startup)
 
-    def execute(self, pod: V1Pod, container: V1Container, probe: V1Probe, container_id: str) -> Outcome:
+    def execute(self, pod: V1Pod, container: V1Container, probe: V1Probe, container_id: str) -> ProbeOutcome:
         """Execute a probe once."""
         told = self._records.status(pod.metadata.uid)
         ip = told.pod_ip if told is not None and told.pod_ip else _NODE_ADDRESS
@@ -141,7 +148,7 @@ class _Probed:
     def view(self) -> ContainerView | None:
         return self._manager.view(self._pod, self._container)
 
-    def execute(self, container_id: str) -> Outcome:
+    def execute(self, container_id: str) -> ProbeOutcome:
         return self._manager.execute(self._pod, self._container, self._probe, container_id)
 
     def unhealthy(self, message: str) -> None:
