@@ -1,7 +1,7 @@
 """The probes of all pods: startup, readiness and liveness (kubelet's prober/prober_manager.go)."""
 
 import threading
-from typing import Final
+from typing import Final, NamedTuple
 
 from harness.cri.messages import CONTAINER_CREATED, CONTAINER_RUNNING
 from harness.cri.service import RuntimeService, RuntimeServiceError
@@ -29,6 +29,16 @@ _NODE_ADDRESS: Final = "127.0.0.1"
 Key = tuple[str, str, str]
 
 
+class _Sources(NamedTuple):
+    """Where a probe finds its container, and where its results go."""
+
+    service: RuntimeService
+    records: PodRecords
+    events: EventRecorder
+    probes: Probes
+    on_node: OnNode
+
+
 class ProbeManager:
     """A worker for each probe; methods may be called from any thread."""
 
@@ -41,25 +51,22 @@ class ProbeManager:
         probes: Probes,
         on_node: OnNode,
     ) -> None:
-        self._service = service
-        self._records = records
-        self._events = events
-        self._probes = probes
-        self._on_node = on_node
+        self._sources = _Sources(service, records, events, probes, on_node)
         self._lock = threading.Lock()
         self._workers: dict[Key, ProbeWorker] = {}
 
     def add_pod(self, pod: V1Pod) -> None:
         """Begin the probes of a pod that have not begun."""
         sidecars = [each for each in pod.spec.init_containers if is_sidecar(each)]
+        probes = self._sources.probes
         for container in (*pod.spec.containers, *sidecars):
-            for kind, probe in (
-                (STARTUP, container.startup_probe),
-                (READINESS, container.readiness_probe),
-                (LIVENESS, container.liveness_probe),
+            for kind, probe, results in (
+                (STARTUP, container.startup_probe, probes.startup),
+                (READINESS, container.readiness_probe, probes.readiness),
+                (LIVENESS, container.liveness_probe, probes.liveness),
             ):
                 if probe is not None:
-                    self._add(pod, container, kind, probe)
+                    self._add(kind, _Probed(self._sources, pod, container, probe), results)
 
     def stop_liveness_and_startup(self, uid: str) -> None:
         """End the probes of a pod that could restart a container."""
@@ -79,18 +86,12 @@ class ProbeManager:
         for worker in workers:
             worker.join()
 
-    def _add(self, pod: V1Pod, container: V1Container, kind: str, probe: V1Probe) -> None:
-        key = (pod.metadata.uid, container.name, kind)
+    def _add(self, kind: str, probed: "_Probed", results: ProbeResults) -> None:
+        key = (probed.uid, probed.container.name, kind)
         with self._lock:
             if key in self._workers and self._workers[key].is_alive():
                 return
-            results = {
-                STARTUP: self._probes.startup,
-                READINESS: self._probes.readiness,
-                LIVENESS: self._probes.liveness,
-            }
-            worker = ProbeWorker(kind, probe, _Probed(self, pod, container, probe), results[kind])
-            self._workers[key] = worker
+            worker = self._workers[key] = ProbeWorker(kind, probed.probe, probed, results)
         worker.start()
 
     def _stop(self, uid: str, kinds: set[str]) -> None:
@@ -99,24 +100,6 @@ class ProbeManager:
             workers = [self._workers.pop(key) for key in keys]
         for worker in workers:
             worker.stop()
-
-    def view(self, pod: V1Pod, container: V1Container) -> ContainerView | None:
-        """Return a container's state; None if the runtime has not started it, or does not answer."""
-        try:
-            status = runtime_pod_status(self._service, pod.metadata.uid)
-        except (RuntimeServiceError, OSError):
-            return None
-        return view_of(pod, container, status, self._probes.startup)
-
-    def execute(self, pod: V1Pod, container: V1Container, probe: V1Probe, container_id: str) -> ProbeOutcome:
-        """Execute a probe once."""
-        told = self._records.status(pod.metadata.uid)
-        ip = told.pod_ip if told is not None and told.pod_ip else _NODE_ADDRESS
-        return probe_once(probe, container, container_id, ip, service=self._service, on_node=self._on_node)
-
-    def unhealthy(self, pod: V1Pod, container: V1Container, message: str) -> None:
-        """Record the event of a failed probe."""
-        self._events.event(pod, WARNING, "Unhealthy", message, field_path(pod, container))
 
 
 def view_of(
@@ -138,18 +121,26 @@ def view_of(
 class _Probed:
     """A container with one of its probes."""
 
-    def __init__(self, manager: ProbeManager, pod: V1Pod, container: V1Container, probe: V1Probe) -> None:
+    def __init__(self, sources: _Sources, pod: V1Pod, container: V1Container, probe: V1Probe) -> None:
         self.uid = pod.metadata.uid
-        self._manager = manager
+        self.container = container
+        self.probe = probe
+        self._sources = sources
         self._pod = pod
-        self._container = container
-        self._probe = probe
 
     def view(self) -> ContainerView | None:
-        return self._manager.view(self._pod, self._container)
+        """Return its state; None if the runtime has not started it, or does not answer."""
+        try:
+            status = runtime_pod_status(self._sources.service, self.uid)
+        except (RuntimeServiceError, OSError):
+            return None
+        return view_of(self._pod, self.container, status, self._sources.probes.startup)
 
     def execute(self, container_id: str) -> ProbeOutcome:
-        return self._manager.execute(self._pod, self._container, self._probe, container_id)
+        service, on_node = self._sources.service, self._sources.on_node
+        told = self._sources.records.status(self.uid)
+        ip = told.pod_ip if told is not None and told.pod_ip else _NODE_ADDRESS
+        return probe_once(self.probe, self.container, container_id, ip, service=service, on_node=on_node)
 
     def unhealthy(self, message: str) -> None:
-        self._manager.unhealthy(self._pod, self._container, message)
+        self._sources.events.event(self._pod, WARNING, "Unhealthy", message, field_path(self._pod, self.container))
