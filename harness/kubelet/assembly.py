@@ -30,7 +30,7 @@ from harness.kubelet.pod_sync import PodSync
 from harness.kubelet.probe_manager import ProbeManager
 from harness.kubelet.probe_results import ProbeResults, Probes
 from harness.kubelet.start_errors import ReasonCache
-from harness.kubelet.volumes.manager import VolumeManager
+from harness.kubelet.volume_manager import VolumeManager
 from harness.runtime.namespace_state import read_namespace_state
 from harness.runtime.node import Node
 from harness.runtime.node_snapshot import THIS_HOST

@@ -14,7 +14,7 @@ from harness.kubelet.environment import EnvironmentSources
 from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.start_errors import StartError
 from harness.kubelet.sub_paths import bound_sub_path, remove_sub_paths
-from harness.kubelet.volumes.manager import VolumeManager
+from harness.kubelet.volume_manager import VolumeManager
 from tests.unit.kubelet_objects import UID, pod
 
 pytestmark = pytest.mark.sudo

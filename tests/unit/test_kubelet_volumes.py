@@ -14,9 +14,8 @@ import pytest
 from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pod_sync import VolumeError
 from harness.kubelet.v1 import V1ConfigMap
-from harness.kubelet.volumes.atomic_writer import Projection, write_atomically_into
-from harness.kubelet.volumes.manager import VolumeManager
-from harness.kubelet.volumes.ownership import own_by_group
+from harness.kubelet.volume_files import Projection, own_by_group, write_atomically_into
+from harness.kubelet.volume_manager import VolumeManager
 from lean import syscalls
 from tests.unit.kubelet_objects import UID, pod
 

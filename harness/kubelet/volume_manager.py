@@ -1,5 +1,11 @@
-"""Makes the volumes of a pod ready before its containers start, and takes them down after their end."""
+"""Makes the volumes of a pod ready before its containers start, and takes them down after their end.
 
+An emptyDir is a folder of the node, or a file system in memory (Kubernetes' pkg/volume/emptydir). It is set up once,
+before the first container: later a container could have put anything into it. A file `ready` outside of the volume says
+that it is set up, as with kubelet.
+"""
+
+import errno
 import os
 import stat
 from collections.abc import Callable, Mapping
@@ -14,9 +20,10 @@ from harness.kubelet.pod_records import ConfigMaps
 from harness.kubelet.pod_sync import VolumeError
 from harness.kubelet.sub_paths import remove_sub_paths
 from harness.kubelet.v1 import V1ConfigMapVolume, V1EmptyDirVolume, V1HostPathVolume, V1Pod, V1Volume
-from harness.kubelet.volumes.atomic_writer import Projection, write_atomically_into
-from harness.kubelet.volumes.empty_dir import set_up_empty_dir
+from harness.kubelet.volume_files import Projection, own_by_group, write_atomically_into
 from harness.mounts import detach_below
+from harness.quantity import quantity_value
+from lean import syscalls
 
 _CHECKS: Final[Mapping[str, tuple[Callable[[int], bool], str]]] = {
     "Directory": (stat.S_ISDIR, "a directory"),
@@ -26,6 +33,8 @@ _CHECKS: Final[Mapping[str, tuple[Callable[[int], bool], str]]] = {
     "BlockDevice": (stat.S_ISBLK, "a block device"),
 }
 _DEFAULT_MODE: Final = 0o644
+
+_MEMORY: Final = "Memory"
 
 
 class VolumeManager:
@@ -117,3 +126,36 @@ def _host_path(volume: V1HostPathVolume) -> Path:
         if not path.exists() or not is_kind(path.stat().st_mode):
             raise VolumeError(f"hostPath type check failed: {path} is not {words}")
     return path
+
+
+def set_up_empty_dir(
+    folder: Path, volume: V1EmptyDirVolume, ready: Path, *, group: int | None, is_private: bool
+) -> None:
+    """Make a volume unless it is made: for all users, or with fsGroup for its `group`, too. Raises OSError.
+
+    `ready` is a file for the note that it is made. With `is_private`, no mount below a volume in memory is passed on.
+    """
+    is_there = os.path.ismount(folder) if volume.medium == _MEMORY else folder.is_dir()
+    if is_there and ready.exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o777)
+    if volume.medium == _MEMORY and not is_there:
+        _mount_memory(folder, volume.size_limit)
+        if is_private:
+            syscalls.mount("", str(folder), syscalls.MS_PRIVATE)
+    if group is not None:
+        own_by_group(folder, group)
+    ready.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+    ready.touch(0o640)
+
+
+def _mount_memory(folder: Path, limit: str) -> None:
+    """Mount a tmpfs, of mode 1777, whose pages are never written to swap space, if the kernel can promise that."""
+    size = [f"size={quantity_value(limit)}"] if limit else []
+    try:
+        syscalls.mount("tmpfs", str(folder), 0, "tmpfs", ",".join([*size, "noswap"]))
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # EINVAL: before Linux 6.3, or in a user namespace
+            raise
+        syscalls.mount("tmpfs", str(folder), 0, "tmpfs", ",".join(size))

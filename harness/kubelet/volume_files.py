@@ -1,8 +1,12 @@
-"""A folder of files that changes as a whole (Kubernetes' volume/util/atomic_writer.go).
+"""The files of volumes: a folder of files that changes as a whole, and files for a pod's fsGroup.
 
-The files are in a folder of a new name. The link `..data` leads to it, and each visible name is a link through that. A
-change replaces `..data` by rename(2), so readers see all old files or all new ones. After a crash the next write
-completes the state.
+Files are written as by Kubernetes' volume/util/atomic_writer.go: they are in a folder of a new name. The link `..data`
+leads to it, and each visible name is a link through that. A change replaces `..data` by rename(2), so readers see all
+old files or all new ones. After a crash the next write completes the state.
+
+For fsGroup, files get the group, the set-group-ID bit and rights (volume.SetVolumeOwnership). Every file is opened
+without following links, and then changed by its descriptor. So a container that exchanges names meanwhile gives away no
+file of the node.
 """
 
 import os
@@ -16,11 +20,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from harness.files import naming, read_regular
-from harness.kubelet.volumes.ownership import READ_MASK, own_by_group
 
 _DATA: Final = "..data"
 _NEW_DATA: Final = "..data_tmp"
 _LARGEST: Final = 1 << 20  # bytes of a config map at most (MaxSecretSize of Kubernetes' API)
+
+READ_MASK: Final = 0o440
+"""The rights that owner and group get to each file of a read-only volume."""
+_WRITE_MASK: Final = 0o660
+_FOLDER_MASK: Final = stat.S_ISGID | 0o110
 
 
 class Projection(NamedTuple):
@@ -94,3 +102,36 @@ def _remove_others(folder: Path, files: Mapping[str, Projection], *, keep: str) 
                 Path(entry.path).unlink()
         elif entry.name.startswith("..") and entry.is_dir(follow_symlinks=False):
             shutil.rmtree(entry.path)
+
+
+def own_by_group(volume: Path, group: int, *, readonly: bool = False) -> None:
+    """Give a volume and its files to a group; new files get it, too. Other file systems below stay. Raises OSError."""
+    mask = READ_MASK if readonly else _WRITE_MASK
+    folder = os.open(volume, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        _own(folder, group, mask, os.fstat(folder).st_dev)
+    finally:
+        os.close(folder)
+
+
+def _own(opened: int, group: int, mask: int, device: int) -> None:
+    status = os.fstat(opened)
+    if status.st_dev != device:
+        return
+    path = f"/proc/self/fd/{opened}"  # of a link, too, it leads to the opened file and no further
+    os.chown(path, -1, group)
+    if stat.S_ISLNK(status.st_mode):
+        return
+    is_folder = stat.S_ISDIR(status.st_mode)
+    os.chmod(path, stat.S_IMODE(status.st_mode) | mask | (_FOLDER_MASK if is_folder else 0))  # noqa: PTH101 -- a descriptor
+    if not is_folder:
+        return
+    for name in os.listdir(path):  # noqa: PTH208 -- a descriptor
+        try:
+            entry = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=opened)
+        except FileNotFoundError:
+            continue
+        try:
+            _own(entry, group, mask, device)
+        finally:
+            os.close(entry)
