@@ -10,6 +10,7 @@ from harness.kubelet.env_validation import validate_env, validate_env_from
 from harness.kubelet.field_errors import FieldError, duplicate, forbidden, invalid, not_found, not_supported, required
 from harness.kubelet.handler_validation import validate_hooks, validate_probes
 from harness.kubelet.name_rules import (
+    flaws_at,
     group_id_flaws,
     label_flaws,
     port_name_flaws,
@@ -19,7 +20,6 @@ from harness.kubelet.name_rules import (
 from harness.kubelet.profile_validation import validate_profiles
 from harness.kubelet.resource_validation import validate_resources
 from harness.kubelet.v1_container import V1Container, V1ContainerPort, V1UserContext, V1VolumeMount
-from harness.kubelet.volume_validation import flaws_at
 
 _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")

@@ -4,9 +4,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from harness.kubelet.field_errors import FieldError, invalid, not_supported, required
-from harness.kubelet.name_rules import config_map_key_flaws, env_name_flaws, qualified_name_flaws, subdomain_flaws
+from harness.kubelet.name_rules import (
+    config_map_key_flaws,
+    env_name_flaws,
+    flaws_at,
+    qualified_name_flaws,
+    subdomain_flaws,
+)
 from harness.kubelet.v1_container import V1EnvFromSource, V1EnvVar, V1FieldRef, V1KeyRef, V1ResourceFieldRef
-from harness.kubelet.volume_validation import flaws_at
 from harness.quantity import parse_quantity
 
 _NO_SOURCE: Final = (

@@ -1,11 +1,14 @@
 """Rules of the API server for names, ports, paths and addresses (apimachinery's util/validation and validate/content).
 
-Each function returns the flaws of a value in the API server's words; none is an empty list. Lengths are bytes.
+Each rule returns the flaws of a value in the API server's words; none is an empty list. Lengths are bytes.
 """
 
 import ipaddress
 import re
+from collections.abc import Callable
 from typing import Final
+
+from harness.kubelet.field_errors import FieldError, invalid
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
@@ -23,6 +26,11 @@ _LONGEST_SUBDOMAIN: Final = 253
 _LONGEST_PORT_NAME: Final = 15
 _LAST_PORT: Final = 65535
 _LAST_ID: Final = 2**31 - 1
+
+
+def flaws_at(path: str, value: str, rule: Callable[[str], list[str]]) -> list[FieldError]:
+    """Return the flaws that a rule finds in the value at `path`, as errors of that field."""
+    return [invalid(path, value, flaw) for flaw in rule(value)]
 
 
 def label_flaws(value: str) -> list[str]:

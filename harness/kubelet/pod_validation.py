@@ -25,6 +25,7 @@ from harness.kubelet.field_errors import (
     too_long,
 )
 from harness.kubelet.name_rules import (
+    flaws_at,
     group_id_flaws,
     ip_flaws,
     label_flaws,
@@ -37,7 +38,7 @@ from harness.kubelet.name_rules import (
 )
 from harness.kubelet.profile_validation import validate_profiles
 from harness.kubelet.v1 import V1Metadata, V1Pod, V1PodDNSConfig, V1PodSpec, V1Toleration
-from harness.kubelet.volume_validation import flaws_at, validate_volumes
+from harness.kubelet.volume_validation import validate_volumes
 
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")

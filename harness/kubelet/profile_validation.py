@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from harness.kubelet.field_errors import FieldError, invalid, not_supported, required
-from harness.kubelet.name_rules import relative_path_flaws
+from harness.kubelet.name_rules import flaws_at, relative_path_flaws
 from harness.kubelet.v1_container import V1SecurityProfile, V1UserContext
-from harness.kubelet.volume_validation import flaws_at
 
 _LOCALHOST: Final = "Localhost"
 _TYPES: Final = (_LOCALHOST, "RuntimeDefault", "Unconfined")

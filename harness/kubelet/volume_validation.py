@@ -1,10 +1,10 @@
 """The API server's rules for volumes, in its order and words (ValidateVolumes in core/validation/validation.go)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from harness.kubelet.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
-from harness.kubelet.name_rules import label_flaws, local_path_flaws, without_backsteps_flaws
+from harness.kubelet.name_rules import flaws_at, label_flaws, local_path_flaws, without_backsteps_flaws
 from harness.kubelet.v1 import V1ConfigMapVolume, V1EmptyDirVolume, V1HostPathVolume, V1KeyToPath, V1Volume
 from harness.quantity import parse_quantity
 
@@ -26,11 +26,6 @@ def validate_volumes(volumes: list[V1Volume], path: str) -> tuple[set[str], list
         else:
             names.add(volume.name)
     return names, errors
-
-
-def flaws_at(path: str, value: str, rule: Callable[[str], list[str]]) -> list[FieldError]:
-    """Return the flaws that a rule of `name_rules` finds in the value at `path`."""
-    return [invalid(path, value, flaw) for flaw in rule(value)]
 
 
 def _of_volume(volume: V1Volume, path: str, names: set[str]) -> Iterator[FieldError]:
