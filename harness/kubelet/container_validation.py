@@ -1,6 +1,7 @@
 """The API server's rules for containers, in its order and words (validateContainers in core/validation/validation.go).
 
-One rule is left out: `image` may be empty, for commands on the node's own file system.
+Pods share those for users and for profiles of seccomp and AppArmor. One rule is left out: `image` may be empty, for
+commands on the node's own file system.
 """
 
 from collections.abc import Iterator
@@ -17,9 +18,8 @@ from harness.kubelet.name_rules import (
     port_number_flaws,
     relative_path_flaws,
 )
-from harness.kubelet.profile_validation import validate_profiles
 from harness.kubelet.resource_validation import validate_resources
-from harness.kubelet.v1_container import V1Container, V1ContainerPort, V1UserContext, V1VolumeMount
+from harness.kubelet.v1_container import V1Container, V1ContainerPort, V1SecurityProfile, V1UserContext, V1VolumeMount
 
 _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
@@ -28,6 +28,9 @@ _RESTART_POLICIES: Final = ("Always", "Never", "OnFailure")
 _PROPAGATIONS: Final = ("Bidirectional", "HostToContainer", "None")
 _RECURSIVE: Final = ("Disabled", "Enabled", "IfPossible")
 _SIDECARS_ONLY: Final = "may not be set for init containers without restartPolicy=Always"
+
+_LOCALHOST: Final = "Localhost"
+_TYPES: Final = (_LOCALHOST, "RuntimeDefault", "Unconfined")
 
 
 def validate_containers(
@@ -206,3 +209,27 @@ def _of_host_ports(containers: list[V1Container], path: str) -> Iterator[FieldEr
             if port.host_port and key in taken:
                 yield duplicate(f"{path}[{index}].ports[{number}].hostPort", key)
             taken.add(key)
+
+
+def validate_profiles(context: V1UserContext, path: str) -> Iterator[FieldError]:
+    """Judge the profiles of a container or pod."""
+    seccomp, apparmor = context.seccomp_profile, context.app_armor_profile
+    if seccomp is not None:
+        yield from _of_profile(seccomp, f"{path}.seccompProfile", "seccompProfile", "seccomp")
+        if seccomp.localhost_profile and seccomp.type == _LOCALHOST:
+            place = f"{path}.seccompProfile.localhostProfile"
+            yield from flaws_at(place, seccomp.localhost_profile, relative_path_flaws)
+    if apparmor is not None:
+        yield from _of_profile(apparmor, f"{path}.appArmorProfile", "appArmorProfile", "AppArmor")
+
+
+def _of_profile(profile: V1SecurityProfile, path: str, key: str, module: str) -> Iterator[FieldError]:
+    if not profile.type:
+        yield required(f"{path}.type", f"type is required when {key} is set")
+    elif profile.type not in _TYPES:
+        yield not_supported(f"{path}.type", profile.type, _TYPES)
+    place = f"{path}.localhostProfile"
+    if profile.type == _LOCALHOST and not profile.localhost_profile:
+        yield required(place, f"must be set when {module} type is Localhost")
+    if profile.type != _LOCALHOST and profile.localhost_profile is not None:
+        yield invalid(place, profile.localhost_profile, f"can only be set when {module} type is Localhost")

@@ -13,6 +13,7 @@ from harness.kubelet.container_validation import (
     validate_containers,
     validate_images,
     validate_init_containers,
+    validate_profiles,
     validate_user,
 )
 from harness.kubelet.field_errors import (
@@ -36,7 +37,6 @@ from harness.kubelet.name_rules import (
     subdomain_with_underscore_flaws,
     word_flaws,
 )
-from harness.kubelet.profile_validation import validate_profiles
 from harness.kubelet.v1 import V1Metadata, V1Pod, V1PodDNSConfig, V1PodSpec, V1Toleration
 from harness.kubelet.volume_validation import validate_volumes
 
