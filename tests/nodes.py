@@ -2,7 +2,7 @@
 
 A test changes nodes only: the machine's own network namespace and its `/var/lib/cni` are never
 touched, so tests run in parallel, two nodes are neighbours, and a leak is a difference between two states of one node.
-Kernel parameters are the same on every machine, in a node and in its pods (harness.runtime.fixed_sysctls).
+Kernel parameters are the same on every machine, in a node and in its pods (harness.runtime.sandbox).
 The tools that look at the kernel here (ip, nft, iptables-save) are not the code under test.
 """
 

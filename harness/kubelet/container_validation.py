@@ -30,7 +30,7 @@ _RECURSIVE: Final = ("Disabled", "Enabled", "IfPossible")
 _SIDECARS_ONLY: Final = "may not be set for init containers without restartPolicy=Always"
 
 _LOCALHOST: Final = "Localhost"
-_TYPES: Final = (_LOCALHOST, "RuntimeDefault", "Unconfined")
+_PROFILE_TYPES: Final = (_LOCALHOST, "RuntimeDefault", "Unconfined")
 
 
 def validate_containers(
@@ -226,8 +226,8 @@ def validate_profiles(context: V1UserContext, path: str) -> Iterator[FieldError]
 def _of_profile(profile: V1SecurityProfile, path: str, key: str, module: str) -> Iterator[FieldError]:
     if not profile.type:
         yield required(f"{path}.type", f"type is required when {key} is set")
-    elif profile.type not in _TYPES:
-        yield not_supported(f"{path}.type", profile.type, _TYPES)
+    elif profile.type not in _PROFILE_TYPES:
+        yield not_supported(f"{path}.type", profile.type, _PROFILE_TYPES)
     place = f"{path}.localhostProfile"
     if profile.type == _LOCALHOST and not profile.localhost_profile:
         yield required(place, f"must be set when {module} type is Localhost")

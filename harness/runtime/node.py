@@ -2,7 +2,7 @@
 
 A named node has its network namespace at `/run/netns/NAME` and its files under `<state-dir>/nodes/NAME`. Plugins run in
 that namespace and see the node's own `/var/lib/cni` and `/etc/cni/net.d`, so that two nodes share nothing and tests
-need no host. Its kernel parameters, and those of its pods, are the same everywhere (harness.runtime.fixed_sysctls).
+need no host. Its kernel parameters, and those of its pods, are the same everywhere (harness.runtime.sandbox).
 """
 
 import os

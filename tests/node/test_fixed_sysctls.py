@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 from harness.libcni.networks import parse_network_list
-from harness.runtime import fixed_sysctls
-from harness.runtime.fixed_sysctls import FIXED_SYSCTLS, fix_sysctls
+from harness.runtime import sandbox
 from harness.runtime.node import Node as HarnessNode
 from harness.runtime.pod_lifecycle import Runtime
 from harness.runtime.pod_plan import NetworkPlan
-from harness.runtime.sandbox import create_sandbox
+from harness.runtime.sandbox import FIXED_SYSCTLS, create_sandbox, fix_sysctls
 from harness.runtime.site import Site
 from netlink.namespace import remove_namespace
 from tests.nodes import Node
@@ -56,7 +55,7 @@ def test_whatever_the_machine_has_handed_down_is_set(node: Node) -> None:
 def test_a_node_of_the_tests_and_its_pods_have_the_fixed_values(
     make_node: Callable[[], Node], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fixed_sysctls, "FIXED_SYSCTLS", MARKS)
+    monkeypatch.setattr(sandbox, "FIXED_SYSCTLS", MARKS)
     node = make_node()
 
     assert marks(node.path, node) == MARKS
@@ -66,7 +65,7 @@ def test_a_node_of_the_tests_and_its_pods_have_the_fixed_values(
 def test_a_named_node_and_its_pods_have_the_fixed_values(
     node: Node, direct_bin_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fixed_sysctls, "FIXED_SYSCTLS", MARKS)
+    monkeypatch.setattr(sandbox, "FIXED_SYSCTLS", MARKS)
     named = HarnessNode(f"{node.name}-named", tmp_path / "harness")
     runtime = Runtime(named, bin_dirs=[direct_bin_dir], warn=pytest.fail)
     networks = [NetworkPlan(parse_network_list(CHAIN), "eth0", {}, {})]
@@ -85,7 +84,7 @@ def test_a_named_node_and_its_pods_have_the_fixed_values(
 def test_nodes_and_pods_of_a_conformance_run_have_the_fixed_values(
     node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fixed_sysctls, "FIXED_SYSCTLS", MARKS)
+    monkeypatch.setattr(sandbox, "FIXED_SYSCTLS", MARKS)
 
     with Site(tmp_path, "sysctls") as site:
         assert marks(str(site.node().netns), node) == MARKS
@@ -93,7 +92,7 @@ def test_nodes_and_pods_of_a_conformance_run_have_the_fixed_values(
 
 
 def test_a_sandbox_on_this_host_is_as_the_kernel_makes_it(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fixed_sysctls, "FIXED_SYSCTLS", MARKS)
+    monkeypatch.setattr(sandbox, "FIXED_SYSCTLS", MARKS)
     path = f"{node.path}-sandbox"
 
     create_sandbox(path, fixed=False)
