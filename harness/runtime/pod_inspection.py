@@ -1,19 +1,28 @@
-"""Everything about one pod: the chain of plugins, the result, the kernel on both sides, and their contradictions."""
+"""Everything about one pod: the chain of plugins, the result, the kernel on both sides, and their contradictions.
 
+The node's share of an attachment is its interfaces on the node, and the firewall's entries about it.
+"""
+
+import re
 from pathlib import Path
+from typing import Final
 
+from firewall.owner import Owner
 from harness.libcni.execute import Executor, PluginNotFoundError
 from harness.libcni.networks import NetworkError, parse_network_list
-from harness.runtime.host_side import firewall_entries, host_interfaces
 from harness.runtime.namespace_state import NamespaceState, read_namespace_state
 from harness.runtime.node import Node
 from harness.runtime.node_snapshot import NODE, THIS_HOST, namespaces_of
 from harness.runtime.pod_view import pod_document
 from harness.runtime.pods import Pod, PodNetwork
 from harness.runtime.result_comparison import compare
-from harness.snapshot import take
+from harness.snapshot import Snapshot, take
+from harness.snapshot.compare import THINGS
+from harness.snapshot.words import things_in_words
 from netlink.link import Link
 from netlink.routes import Route
+
+_SECTIONS: Final = ("nft elements", "nft rules", "iptables rules")
 
 
 def inspect_pod(node: Node, pod: Pod) -> dict[str, object]:
@@ -89,3 +98,36 @@ def _route(route: Route, state: NamespaceState) -> dict[str, object]:
         entry["gw"] = str(route.gateway)
     optional = {"mtu": route.mtu, "advmss": route.advmss, "priority": route.priority}
     return entry | {key: value for key, value in optional.items() if value}
+
+
+def host_interfaces(network: PodNetwork, netns: str, pod: NamespaceState | None, node: NamespaceState) -> list[Link]:
+    """Return the node's interfaces of an attachment: the peers of its veths, their bridges, and those of its result."""
+    result = network.decoded()
+    inside = {link.name for link in result.interfaces if link.sandbox == netns} or {network.ifname}
+    ends = [link for link in (pod.links if pod else []) if link.name in inside and link.peer_ifindex]
+    # The peer's index alone could also be that of a link in a third namespace.
+    peers = [
+        link
+        for link in node.links
+        for end in ends
+        if (link.ifindex, link.peer_ifindex) == (end.peer_ifindex, end.ifindex)
+    ]
+    named = [link for each in result.interfaces if not each.sandbox and (link := node.link(each.name)) is not None]
+    masters = [link for link in node.links if link.ifindex in {port.master for port in [*peers, *named]} - {0}]
+    return list(dict.fromkeys([*peers, *masters, *named]))
+
+
+def firewall_entries(snapshot: Snapshot, place: str, pod: Pod) -> list[tuple[str, str]]:
+    """Return the firewall's entries about a pod in one place of a snapshot, as pairs of kind and words.
+
+    These entries carry the owner's label or the container ID, or name one of the pod's addresses.
+    """
+    addresses = {str(ip.address.ip) for network in pod.networks for ip in network.decoded().ips}
+    labels = {Owner(network.name, pod.container_id, network.ifname).label() for network in pod.networks}
+    words = "|".join(map(re.escape, sorted({pod.container_id, *labels, *addresses})))
+    about = re.compile(rf"(?<![\w.:])({words})(?![\w:]|\.\d|/(?!32\b|128\b)\d)")
+    found = []
+    for section in _SECTIONS:
+        lines = things_in_words(THINGS[section], snapshot.section(place, section))
+        found += [(THINGS[section], line) for line in lines if about.search(line)]
+    return found
