@@ -90,7 +90,7 @@ def _in_container(
     stdin: bool,
 ) -> int:
     """Run the command in a container of a manifest's pod, given by namespace, pod and container."""
-    from harness.cri.messages import CONTAINER_RUNNING
+    from harness.cri.messages import ContainerState
     from harness.kubelet.labels import CONTAINER_NAME, POD_UID
 
     namespace, pod, name = where
@@ -98,7 +98,7 @@ def _in_container(
     container = name or found.spec.containers[0].name
     with open_runtime(settings, endpoint) as (service, _):
         labels = {POD_UID: found.metadata.uid, CONTAINER_NAME: container}
-        running = [each for each in service.list_containers(labels=labels) if each.state is CONTAINER_RUNNING]
+        running = [each for each in service.list_containers(labels=labels) if each.state is ContainerState.RUNNING]
         if not running:
             raise click.ClickException(f'container "{container}" of pod {namespace}/{pod} does not run')
         return service.exec(running[0].id, list(arguments), tty=tty, stdin=stdin)

@@ -44,7 +44,7 @@ def requests_without_effect(settings: Settings, pod: "V1Pod") -> list[str]:
 
     None if the pod has no sandbox, or the runtime gives no answer.
     """
-    from harness.cri.messages import SANDBOX_READY
+    from harness.cri.messages import PodSandboxState
     from harness.cri.service import RuntimeServiceError
     from harness.kubelet.labels import POD_UID
     from harness.kubelet.sandbox_config import pod_sandbox_config
@@ -53,7 +53,7 @@ def requests_without_effect(settings: Settings, pod: "V1Pod") -> list[str]:
         return []
     with suppress(RuntimeServiceError, OSError, ClickException), reading_runtime(settings) as service:
         sandboxes = service.list_pod_sandbox({POD_UID: pod.metadata.uid})
-        ready = [each.id for each in sandboxes if each.state is SANDBOX_READY]
+        ready = [each.id for each in sandboxes if each.state is PodSandboxState.READY]
         if ready:
             config = pod_sandbox_config(pod, 0, dns=None, log_directory="", cgroup_parent="")
             return [request.in_words() for each in ready for request in service.unserved_requests(each, config)]

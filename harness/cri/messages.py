@@ -57,13 +57,6 @@ class ContainerState(StrEnum):
     UNKNOWN = "CONTAINER_UNKNOWN"
 
 
-SANDBOX_READY: Final = PodSandboxState.READY
-SANDBOX_NOTREADY: Final = PodSandboxState.NOTREADY
-CONTAINER_CREATED: Final = ContainerState.CREATED
-CONTAINER_RUNNING: Final = ContainerState.RUNNING
-CONTAINER_EXITED: Final = ContainerState.EXITED
-CONTAINER_UNKNOWN: Final = ContainerState.UNKNOWN
-
 RUNTIME_READY: Final = "RuntimeReady"
 NETWORK_READY: Final = "NetworkReady"
 

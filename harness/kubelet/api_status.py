@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
-from harness.cri.messages import SANDBOX_READY
+from harness.cri.messages import PodSandboxState
 from harness.kubelet.container_statuses import StatusSources, container_statuses, init_container_statuses
 from harness.kubelet.formats import format_strings, format_time
 from harness.kubelet.pod_containers import is_sidecar
@@ -86,7 +86,7 @@ def _ips(pod: V1Pod, status: RuntimePodStatus, before: V1PodStatus, host_ip: str
         return list(status.ips)
     if pod.spec.host_network:
         return [host_ip] if host_ip else []
-    return [] if any(each.state is SANDBOX_READY for each in status.sandboxes) else list(before.pod_ips)
+    return [] if any(each.state is PodSandboxState.READY for each in status.sandboxes) else list(before.pod_ips)
 
 
 def _set_phase(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from harness.cri.messages import CONTAINER_RUNNING, ContainerStatus
+from harness.cri.messages import ContainerState, ContainerStatus
 from harness.cri.service import NotFoundError, RuntimeService, RuntimeServiceError
 from harness.kubelet.events import NORMAL, WARNING, EventRecorder
 from harness.kubelet.handlers import HookError, HookPlace, OnNode, run_hook
@@ -65,7 +65,7 @@ class ContainerKiller:
 
         Raises an ExceptionGroup of RuntimeServiceErrors after all were tried.
         """
-        running = [status for status in containers if status.state is CONTAINER_RUNNING]
+        running = [status for status in containers if status.state is ContainerState.RUNNING]
         sidecars = [each.name for each in pod.spec.init_containers if is_sidecar(each)]
         regular = [status for status in running if status.metadata.name not in sidecars]
         errors = self._kill_each(pod, regular, grace_s, ip, parallel=True)

@@ -2,13 +2,7 @@
 
 from typing import Final
 
-from harness.cri.messages import (
-    CONTAINER_CREATED,
-    CONTAINER_EXITED,
-    CONTAINER_RUNNING,
-    CONTAINER_UNKNOWN,
-    ContainerStatus,
-)
+from harness.cri.messages import ContainerState, ContainerStatus
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_container import V1Container
@@ -40,9 +34,9 @@ def should_container_be_restarted(pod: V1Pod, container: V1Container, status: Ru
     if pod.metadata.deletion_timestamp:
         return False
     newest = status.newest(container.name)
-    if newest is None or newest.state in {CONTAINER_UNKNOWN, CONTAINER_CREATED}:
+    if newest is None or newest.state in {ContainerState.UNKNOWN, ContainerState.CREATED}:
         return True
-    if newest.state is CONTAINER_RUNNING:
+    if newest.state is ContainerState.RUNNING:
         return False
     return restarts_after_exit(pod, container, newest.exit_code)
 
@@ -50,7 +44,7 @@ def should_container_be_restarted(pod: V1Pod, container: V1Container, status: Ru
 def has_succeeded(container: V1Container, status: RuntimePodStatus) -> bool:
     """Tell whether the newest attempt of a container has ended with code 0 (containerSucceeded)."""
     newest = status.newest(container.name)
-    return newest is not None and newest.state is CONTAINER_EXITED and newest.exit_code == 0
+    return newest is not None and newest.state is ContainerState.EXITED and newest.exit_code == 0
 
 
 def init_container_failed(newest: ContainerStatus) -> bool:
@@ -61,4 +55,4 @@ def init_container_failed(newest: ContainerStatus) -> bool:
 def any_regular_container_created(pod: V1Pod, status: RuntimePodStatus) -> bool:
     """Tell whether a regular container exists in a known state: the init containers have ended then."""
     newest = (status.newest(container.name) for container in pod.spec.containers)
-    return any(found is not None and found.state is not CONTAINER_UNKNOWN for found in newest)
+    return any(found is not None and found.state is not ContainerState.UNKNOWN for found in newest)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from harness.cri.messages import CONTAINER_EXITED, CONTAINER_RUNNING, CONTAINER_UNKNOWN, ContainerStatus
+from harness.cri.messages import ContainerState, ContainerStatus
 from harness.kubelet.container_restart import (
     any_regular_container_created,
     has_succeeded,
@@ -157,21 +157,21 @@ def _carry_over(status: V1ContainerStatus, attempt: ContainerStatus, before: V1C
         status.last_state = V1ContainerState(terminated=before.state.terminated)
     elif before.last_state.terminated is not None:
         status.last_state = V1ContainerState(terminated=before.last_state.terminated)
-    if attempt.state is CONTAINER_RUNNING:
+    if attempt.state is ContainerState.RUNNING:
         if before.state.terminated is not None:
             status.restart_count = max(status.restart_count, before.restart_count + 1)
         if before.container_id == status.container_id:
             status.started = before.started
-    elif attempt.state is CONTAINER_UNKNOWN and before.state.running is not None:
+    elif attempt.state is ContainerState.UNKNOWN and before.state.running is not None:
         # To wait would say that the container has never run, and it would run twice.
         status.state = V1ContainerState(terminated=lost_container())
         status.restart_count = before.restart_count + 1
 
 
 def _state(attempt: ContainerStatus, container_id: str) -> V1ContainerState:
-    if attempt.state is CONTAINER_RUNNING:
+    if attempt.state is ContainerState.RUNNING:
         return V1ContainerState(running=V1StateRunning(started_at=_time(attempt.started_at)))
-    if attempt.state is CONTAINER_EXITED:
+    if attempt.state is ContainerState.EXITED:
         return V1ContainerState(
             terminated=V1StateTerminated(
                 exit_code=attempt.exit_code,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from harness.cri.messages import CONTAINER_EXITED, CONTAINER_RUNNING, SANDBOX_READY, Container
+from harness.cri.messages import Container, ContainerState, PodSandboxState
 from harness.cri.service import NotFoundError, RuntimeService, RuntimeServiceError
 from harness.kubelet.labels import CONTAINER_NAME, POD_UID
 from harness.kubelet.paths import KubeletPaths
@@ -34,7 +34,7 @@ class GarbageCollector:
             if wanted(uid):
                 self._remove_containers(_surplus(attempts))
             elif others:
-                self._remove_containers([each for each in attempts if each.state is not CONTAINER_RUNNING])
+                self._remove_containers([each for each in attempts if each.state is not ContainerState.RUNNING])
         self._collect_sandboxes(wanted, others=others)
         self._remove_dangling_links()
 
@@ -46,9 +46,9 @@ class GarbageCollector:
     def remove_pod(self, uid: str) -> None:
         """Remove everything of one pod that does not run. Raises RuntimeServiceError, OSError."""
         listed = self._service.list_containers(labels={POD_UID: uid})
-        self._remove_containers([each for each in listed if each.state is not CONTAINER_RUNNING])
+        self._remove_containers([each for each in listed if each.state is not ContainerState.RUNNING])
         for sandbox in self._service.list_pod_sandbox({POD_UID: uid}):
-            if sandbox.state is not SANDBOX_READY:
+            if sandbox.state is not PodSandboxState.READY:
                 self._try(self._service.remove_pod_sandbox, sandbox.id)
         self._remove_dangling_links()
 
@@ -61,7 +61,11 @@ class GarbageCollector:
         for uid, sandboxes in by_pod.items():
             newest = max(sandboxes, key=lambda each: (each.created_at, each.metadata.attempt))
             for sandbox in sandboxes:
-                if sandbox.state is SANDBOX_READY or sandbox.id in in_use or (wanted(uid) and sandbox is newest):
+                if (
+                    sandbox.state is PodSandboxState.READY
+                    or sandbox.id in in_use
+                    or (wanted(uid) and sandbox is newest)
+                ):
                     continue
                 self._try(self._service.remove_pod_sandbox, sandbox.id)
 
@@ -95,8 +99,8 @@ def _surplus(attempts: Iterable[Container]) -> list[Container]:
     The newest of all is needed also if it has not started yet.
     """
     newest, *others = sorted(attempts, key=lambda each: each.created_at, reverse=True)
-    idle = [each for each in others if each.state is not CONTAINER_RUNNING]
-    if newest.state is CONTAINER_EXITED:
+    idle = [each for each in others if each.state is not ContainerState.RUNNING]
+    if newest.state is ContainerState.EXITED:
         return idle
-    ended = next((each for each in idle if each.state is CONTAINER_EXITED), None)
+    ended = next((each for each in idle if each.state is ContainerState.EXITED), None)
     return [each for each in idle if each is not ended]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from harness.cri.messages import CONTAINER_EXITED, NamespaceMode, PodSandboxConfig
+from harness.cri.messages import ContainerState, NamespaceMode, PodSandboxConfig
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.backoff import Backoff
 from harness.kubelet.container_config import MountedVolume
@@ -161,7 +161,7 @@ class KubeRuntime:
 
     def _in_backoff(self, pod: V1Pod, container: V1Container, status: RuntimePodStatus) -> SyncStep | None:
         """Return the failure of a container that ended a short time ago (kubelet's doBackOff)."""
-        ended = next((each for each in status.of(container.name) if each.state is CONTAINER_EXITED), None)
+        ended = next((each for each in status.of(container.name) if each.state is ContainerState.EXITED), None)
         if ended is None:
             return None
         finished = ended.finished_at / 1e9
@@ -247,7 +247,7 @@ class KubeRuntime:
         A failure does not stop the sync, as in kubelet: garbage collection tries again.
         """
         for container in pod.spec.init_containers:
-            ended = [each for each in status.of(container.name) if each.state is CONTAINER_EXITED]
+            ended = [each for each in status.of(container.name) if each.state is ContainerState.EXITED]
             for each in ended[1:] if keep_newest else ended:
                 with suppress(RuntimeServiceError):
                     self._service.remove_container(each.id)

@@ -7,7 +7,7 @@ after a request come at shorter distances at first.
 import threading
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from harness.cri.messages import CONTAINER_EXITED, CONTAINER_RUNNING, SANDBOX_READY, ContainerState
+from harness.cri.messages import ContainerState, PodSandboxState
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.labels import CONTAINER_NAME, POD_UID
 
@@ -91,7 +91,7 @@ class Pleg(threading.Thread):
         """Return pod UID, name and state of each container and sandbox by ID."""
         found = {}
         for sandbox in self._service.list_pod_sandbox():
-            state = _RUNNING if sandbox.state is SANDBOX_READY else _EXITED
+            state = _RUNNING if sandbox.state is PodSandboxState.READY else _EXITED
             found[sandbox.id] = (sandbox.metadata.uid, "", state)
         for container in self._service.list_containers():
             uid, name = container.labels.get(POD_UID, ""), container.labels.get(CONTAINER_NAME, "")
@@ -101,7 +101,7 @@ class Pleg(threading.Thread):
 
 def _state(state: ContainerState) -> str:
     """Return the state in PLEG's terms, in which a created container is of unknown state."""
-    return {CONTAINER_EXITED: _EXITED, CONTAINER_RUNNING: _RUNNING}.get(state, _UNKNOWN)
+    return {ContainerState.EXITED: _EXITED, ContainerState.RUNNING: _RUNNING}.get(state, _UNKNOWN)
 
 
 def _events(before: tuple[str, str, str] | None, now: tuple[str, str, str] | None) -> tuple[str, ...]:

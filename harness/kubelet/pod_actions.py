@@ -9,13 +9,7 @@ kept running.
 
 from typing import Final, NamedTuple
 
-from harness.cri.messages import (
-    CONTAINER_CREATED,
-    CONTAINER_EXITED,
-    CONTAINER_RUNNING,
-    CONTAINER_UNKNOWN,
-    ContainerStatus,
-)
+from harness.cri.messages import ContainerState, ContainerStatus
 from harness.kubelet.container_restart import (
     NEVER,
     ON_FAILURE,
@@ -123,10 +117,10 @@ def _regular_containers(pod: V1Pod, status: RuntimePodStatus, probes: Probes, ac
     kept = False
     for index, container in enumerate(pod.spec.containers):
         newest = status.newest(container.name)
-        if newest is None or newest.state is not CONTAINER_RUNNING:
+        if newest is None or newest.state is not ContainerState.RUNNING:
             if should_container_be_restarted(pod, container, status):
                 to_start.append(index)
-                if newest is not None and newest.state is CONTAINER_UNKNOWN:
+                if newest is not None and newest.state is ContainerState.UNKNOWN:
                     to_kill.append(_unknown_state(newest, "Container"))
             continue
         kill, restart = _kill(pod, container, newest, probes)
@@ -221,16 +215,18 @@ def _regular_container_exists(pod: V1Pod, status: RuntimePodStatus) -> bool:
     Exited ones do not count: after a reboot all have exited, and belong to an earlier sandbox.
     """
     newest = (status.newest(container.name) for container in pod.spec.containers)
-    return any(found is not None and found.state in {CONTAINER_CREATED, CONTAINER_RUNNING} for found in newest)
+    return any(
+        found is not None and found.state in {ContainerState.CREATED, ContainerState.RUNNING} for found in newest
+    )
 
 
 def _init(pod: V1Pod, container: V1Container, status: RuntimePodStatus, newest: ContainerStatus) -> _Step:
     """Return what an ordinary init container asks for, which must end with 0 before the next one starts."""
-    if newest.state is CONTAINER_CREATED:
+    if newest.state is ContainerState.CREATED:
         return _START  # its start has failed, or kubelet ended between the two calls
-    if newest.state is CONTAINER_RUNNING:
+    if newest.state is ContainerState.RUNNING:
         return _WAIT
-    if newest.state is CONTAINER_EXITED:
+    if newest.state is ContainerState.EXITED:
         if not init_container_failed(newest):
             return _DONE
         return _START if should_container_be_restarted(pod, container, status) else _FATAL
@@ -241,9 +237,9 @@ def _init(pod: V1Pod, container: V1Container, status: RuntimePodStatus, newest: 
 
 def _sidecar(container: V1Container, newest: ContainerStatus, probes: Probes) -> _Step:
     """Return what a sidecar asks for, which is always started again."""
-    if newest.state in {CONTAINER_CREATED, CONTAINER_EXITED}:
+    if newest.state in {ContainerState.CREATED, ContainerState.EXITED}:
         return _START
-    if newest.state is not CONTAINER_RUNNING:
+    if newest.state is not ContainerState.RUNNING:
         return _Step(start=True, kill=_unknown_state(newest, "Init container"))
     return _running_sidecar(container, newest, probes)
 

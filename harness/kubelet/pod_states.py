@@ -20,7 +20,7 @@ finished worker ignores requests. Housekeeping forgets it when its manifest is g
 from enum import StrEnum
 from typing import Final
 
-from harness.cri.messages import CONTAINER_RUNNING, SANDBOX_READY
+from harness.cri.messages import ContainerState, PodSandboxState
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.v1_status import FAILED, SUCCEEDED
 from harness.transitions import Transitions
@@ -84,6 +84,6 @@ def first_state(phase: str, status: RuntimePodStatus) -> PodWorkerState:
 
     A pod that has Succeeded or Failed, and of which nothing runs, was stopped by an earlier run of kubelet.
     """
-    runs = any(container.state is CONTAINER_RUNNING for container in status.containers)
-    ready = any(sandbox.state is SANDBOX_READY for sandbox in status.sandboxes)
+    runs = any(container.state is ContainerState.RUNNING for container in status.containers)
+    ready = any(sandbox.state is PodSandboxState.READY for sandbox in status.sandboxes)
     return _TERMINATED if phase in {SUCCEEDED, FAILED} and not runs and not ready else _SYNC

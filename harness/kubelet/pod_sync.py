@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
 
-from harness.cri.messages import CONTAINER_RUNNING
+from harness.cri.messages import ContainerState
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.api_status import DEADLINE_EXCEEDED, generate_api_pod_status, is_terminal_phase, seconds_left
 from harness.kubelet.container_config import MountedVolume
@@ -138,7 +138,7 @@ class PodSync:
             raise SyncError(message) from error
         parts.probe_workers.remove_pod(uid)
         after = self._runtime_status(pod)
-        if running := [each.id for each in after.containers if each.state is CONTAINER_RUNNING]:
+        if running := [each.id for each in after.containers if each.state is ContainerState.RUNNING]:
             raise SyncError(f"detected running containers after a successful KillPod, CRI violation: {running}")
         self._tell(pod, after, terminal=True)
 

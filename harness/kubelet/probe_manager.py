@@ -3,7 +3,7 @@
 import threading
 from typing import Final, NamedTuple
 
-from harness.cri.messages import CONTAINER_CREATED, CONTAINER_RUNNING
+from harness.cri.messages import ContainerState
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.container_restart import should_container_be_restarted
 from harness.kubelet.events import WARNING, EventRecorder
@@ -107,11 +107,11 @@ def view_of(
 ) -> ContainerView | None:
     """Return a container's state in a runtime's status of its pod; None if no attempt of it was started."""
     newest = status.newest(container.name)
-    if newest is None or newest.state is CONTAINER_CREATED:
+    if newest is None or newest.state is ContainerState.CREATED:
         return None
     return ContainerView(
         newest.id,
-        running=newest.state is CONTAINER_RUNNING,
+        running=newest.state is ContainerState.RUNNING,
         started=container.startup_probe is None or startup.get(newest.id) is ProbeResult.SUCCESS,
         started_at=newest.started_at / 1e9,
         restarts=should_container_be_restarted(pod, container, status),

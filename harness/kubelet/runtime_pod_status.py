@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from harness.cri.messages import CONTAINER_EXITED, SANDBOX_READY, ContainerStatus, NamespaceMode, PodSandboxStatus
+from harness.cri.messages import ContainerState, ContainerStatus, NamespaceMode, PodSandboxState, PodSandboxStatus
 from harness.cri.service import NotFoundError, RuntimeService
 from harness.files import read_end
 from harness.kubelet.labels import POD_UID, TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE_POLICY
@@ -45,7 +45,7 @@ class RuntimePodStatus(NamedTuple):
 
     def active(self) -> list[ContainerStatus]:
         """Return the containers of the newest sandbox if that is ready, newest first."""
-        if not self.sandboxes or self.sandboxes[0].state is not SANDBOX_READY:
+        if not self.sandboxes or self.sandboxes[0].state is not PodSandboxState.READY:
             return []
         return [status for status in self.containers if status.pod_sandbox_id == self.sandboxes[0].id]
 
@@ -73,7 +73,7 @@ def runtime_pod_status(service: RuntimeService, uid: str) -> RuntimePodStatus:
     if not sandboxes:
         return RuntimePodStatus(uid, containers=tuple(containers))
     newest = sandboxes[0]
-    ips = tuple(newest.ips) if newest.state is SANDBOX_READY else ()
+    ips = tuple(newest.ips) if newest.state is PodSandboxState.READY else ()
     name, namespace = newest.metadata.name, newest.metadata.namespace
     return RuntimePodStatus(uid, name, namespace, ips, tuple(sandboxes), tuple(containers))
 
@@ -95,8 +95,8 @@ def sandbox_change(pod: V1Pod, status: RuntimePodStatus) -> SandboxChange:
         return SandboxChange(changed=True, attempt=0, sandbox_id="")
     newest = status.sandboxes[0]
     following = newest.metadata.attempt + 1
-    ready = sum(sandbox.state is SANDBOX_READY for sandbox in status.sandboxes)
-    if ready > 1 or newest.state is not SANDBOX_READY:
+    ready = sum(sandbox.state is PodSandboxState.READY for sandbox in status.sandboxes)
+    if ready > 1 or newest.state is not PodSandboxState.READY:
         return SandboxChange(changed=True, attempt=following, sandbox_id=newest.id)
     if newest.network is not (NamespaceMode.NODE if pod.spec.host_network else NamespaceMode.POD):
         return SandboxChange(changed=True, attempt=following, sandbox_id="")
@@ -116,7 +116,7 @@ def new_message_file(folder: Path) -> Path:
 
 def termination_message(status: ContainerStatus) -> str:
     """Return the runtime's message of an ended container, followed by the container's own."""
-    if status.state is not CONTAINER_EXITED:
+    if status.state is not ContainerState.EXITED:
         return status.message
     own = _from_file(status)
     falls_back = status.annotations.get(TERMINATION_MESSAGE_POLICY) == "FallbackToLogsOnError"

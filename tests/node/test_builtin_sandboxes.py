@@ -14,12 +14,11 @@ import pytest
 from harness.cri.builtin.sandbox_networks import SandboxNetworks
 from harness.cri.builtin.sandboxes import Sandboxes
 from harness.cri.messages import (
-    SANDBOX_NOTREADY,
-    SANDBOX_READY,
     DNSConfig,
     NamespaceMode,
     PodSandboxConfig,
     PodSandboxMetadata,
+    PodSandboxState,
     PortMapping,
 )
 from harness.cri.service import NotFoundError, RuntimeServiceError
@@ -99,7 +98,7 @@ def test_a_sandbox_has_namespaces_files_and_an_address(place: Place) -> None:
     sandbox_id = place.sandboxes.run(config(dns_config=DNSConfig(servers=["192.0.2.53"], searches=["example.org"])))
 
     status = place.sandboxes.status(sandbox_id)
-    assert (status.state, status.ips) == (SANDBOX_READY, ["10.77.0.2"])
+    assert (status.state, status.ips) == (PodSandboxState.READY, ["10.77.0.2"])
     pid = int(status.info["pid"])
     assert Path(f"/proc/{pid}/comm").read_text() == "pause\n"
     own = Path("/proc/self/ns")
@@ -142,7 +141,7 @@ def test_stop_and_remove_leave_nothing_and_may_be_repeated(place: Place) -> None
 
     for _ in range(2):
         place.sandboxes.stop(sandbox_id)
-        assert place.sandboxes.status(sandbox_id).state == SANDBOX_NOTREADY
+        assert place.sandboxes.status(sandbox_id).state == PodSandboxState.NOTREADY
     for _ in range(2):
         place.sandboxes.remove(sandbox_id)
 
@@ -192,7 +191,7 @@ def test_on_the_nodes_network_no_plugin_is_executed(place: Place) -> None:
     sandbox_id = place.sandboxes.run(config(network=NamespaceMode.NODE))
 
     status = place.sandboxes.status(sandbox_id)
-    assert (status.state, status.ips, place.executions) == (SANDBOX_READY, [], [])
+    assert (status.state, status.ips, place.executions) == (PodSandboxState.READY, [], [])
     assert Path("/run/netns", place.name).samefile(f"/proc/{status.info['pid']}/ns/net")
 
 
@@ -321,7 +320,7 @@ def test_a_sandbox_whose_pause_process_ends_is_not_ready(place: Place) -> None:
 
     os.kill(int(place.sandboxes.status(sandbox_id).info["pid"]), signal.SIGKILL)
 
-    until(lambda: place.sandboxes.status(sandbox_id).state == SANDBOX_NOTREADY)
+    until(lambda: place.sandboxes.status(sandbox_id).state == PodSandboxState.NOTREADY)
     assert not place.sandboxes.look(sandbox_id)[1]
 
 
@@ -347,7 +346,7 @@ def test_a_sandbox_that_was_being_made_is_stopped_and_removed(place: Place) -> N
 
     again = place.again()
 
-    assert again.status(sandbox_id).state == SANDBOX_NOTREADY
+    assert again.status(sandbox_id).state == PodSandboxState.NOTREADY
     again.remove(sandbox_id)
     assert has_ended(pid)
     assert place.links() == {"net0"}
@@ -365,7 +364,7 @@ def test_a_pause_process_that_is_not_on_record_is_ended(place: Place) -> None:
     place.again().remove(sandbox_id)
 
     assert has_ended(pid)
-    assert place.sandboxes.status(other).state == SANDBOX_READY
+    assert place.sandboxes.status(other).state == PodSandboxState.READY
 
 
 def test_a_folder_without_a_record_is_removed_by_the_next_process(place: Place) -> None:
@@ -393,7 +392,7 @@ def test_a_sandbox_that_another_thread_makes_is_not_stopped(place: Place) -> Non
     place.networks._observe = None
 
     assert len(refused) == 1
-    assert place.sandboxes.status(sandbox_id).state == SANDBOX_READY
+    assert place.sandboxes.status(sandbox_id).state == PodSandboxState.READY
 
 
 def test_a_namespace_that_has_vanished_does_not_stop_the_removal(place: Place) -> None:

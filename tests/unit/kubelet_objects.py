@@ -4,10 +4,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from harness.cri.messages import (
-    CONTAINER_EXITED,
-    CONTAINER_RUNNING,
-    SANDBOX_NOTREADY,
-    SANDBOX_READY,
     ContainerMetadata,
     ContainerState,
     ContainerStatus,
@@ -57,7 +53,7 @@ def probes() -> Probes:
 
 def sandbox(
     attempt: int = 0,
-    state: PodSandboxState = SANDBOX_READY,
+    state: PodSandboxState = PodSandboxState.READY,
     *,
     ips: Sequence[str] = (IP,),
     network: NamespaceMode = NamespaceMode.POD,
@@ -74,7 +70,7 @@ def sandbox(
 
 def attempt(
     name: str,
-    state: ContainerState = CONTAINER_RUNNING,
+    state: ContainerState = ContainerState.RUNNING,
     *,
     exit_code: int = 0,
     number: int = 0,
@@ -95,7 +91,7 @@ def attempt(
         state=state,
         created_at=created * NS,
         started_at=(created + 1) * NS,
-        finished_at=(created + 2) * NS if state is CONTAINER_EXITED else 0,
+        finished_at=(created + 2) * NS if state is ContainerState.EXITED else 0,
         exit_code=exit_code,
         reason=reason,
         message=message,
@@ -107,15 +103,15 @@ def attempt(
 
 
 def exited(name: str, exit_code: int = 0, **keys: object) -> ContainerStatus:
-    return attempt(name, CONTAINER_EXITED, exit_code=exit_code, **keys)  # type: ignore[arg-type]
+    return attempt(name, ContainerState.EXITED, exit_code=exit_code, **keys)  # type: ignore[arg-type]
 
 
 def runtime(*containers: ContainerStatus, sandboxes: Sequence[PodSandboxStatus] | None = None) -> RuntimePodStatus:
     """A runtime's view of the pod: these containers, newest first, in one ready sandbox unless others are given."""
     found = (sandbox(),) if sandboxes is None else tuple(sandboxes)
-    ips = tuple(found[0].ips) if found and found[0].state is SANDBOX_READY else ()
+    ips = tuple(found[0].ips) if found and found[0].state is PodSandboxState.READY else ()
     return RuntimePodStatus(UID, "foo", "new", ips, found, containers)
 
 
 def dead_sandbox(attempt: int = 0) -> PodSandboxStatus:
-    return sandbox(attempt, SANDBOX_NOTREADY)
+    return sandbox(attempt, PodSandboxState.NOTREADY)

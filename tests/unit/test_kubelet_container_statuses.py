@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.cri.messages import CONTAINER_CREATED, CONTAINER_UNKNOWN, ContainerStatus
+from harness.cri.messages import ContainerState, ContainerStatus
 from harness.kubelet.container_statuses import StatusSources, container_statuses, init_container_statuses
 from harness.kubelet.labels import RESTART_COUNT
 from harness.kubelet.start_errors import ReasonCache
@@ -49,8 +49,8 @@ def crashing(
     ("found", "expected"),
     [
         (attempt("foo"), RUNNING),
-        (attempt("foo", CONTAINER_CREATED), {"waiting": {}}),
-        (attempt("foo", CONTAINER_UNKNOWN), {"waiting": {}}),
+        (attempt("foo", ContainerState.CREATED), {"waiting": {}}),
+        (attempt("foo", ContainerState.UNKNOWN), {"waiting": {}}),
         (exited("foo", 1, reason="Error"), {"terminated": ENDED}),
         (
             exited("foo", 0, reason="Completed", message="bye"),
@@ -173,13 +173,13 @@ def test_end_that_the_runtime_knows_is_told_as_it_was() -> None:
 
 
 def test_container_in_unknown_state_that_waited_still_waits() -> None:
-    [status] = statuses(pod(["foo"]), attempt("foo", CONTAINER_UNKNOWN), old=[old(state={"waiting": {}})])
+    [status] = statuses(pod(["foo"]), attempt("foo", ContainerState.UNKNOWN), old=[old(state={"waiting": {}})])
 
     assert status.state == V1ContainerState.decode({"waiting": {}})
 
 
 def test_container_in_unknown_state_that_ran_has_ended_somehow() -> None:
-    [status] = statuses(pod(["foo"]), attempt("foo", CONTAINER_UNKNOWN), old=[old(state=RUNNING, restartCount=1)])
+    [status] = statuses(pod(["foo"]), attempt("foo", ContainerState.UNKNOWN), old=[old(state=RUNNING, restartCount=1)])
 
     assert status.state.terminated is not None
     assert status.state.terminated.reason == "ContainerStatusUnknown"
@@ -287,7 +287,7 @@ def test_vanished_init_container_has_ended_if_a_regular_one_exists(own_policy: s
 def test_regular_container_in_unknown_state_says_nothing_of_a_vanished_init_container() -> None:
     with_init = pod(["bar"], initContainers=["foo"])
 
-    [status] = init_statuses(with_init, attempt("bar", CONTAINER_UNKNOWN))
+    [status] = init_statuses(with_init, attempt("bar", ContainerState.UNKNOWN))
 
     assert status.state == V1ContainerState.decode({"waiting": {"reason": "PodInitializing"}})
 
@@ -301,7 +301,7 @@ def test_old_statuses_are_not_changed() -> None:
     assert before == copy
 
 
-@pytest.mark.parametrize("found", [attempt("foo"), exited("foo", 1), attempt("foo", CONTAINER_CREATED)])
+@pytest.mark.parametrize("found", [attempt("foo"), exited("foo", 1), attempt("foo", ContainerState.CREATED)])
 def test_restart_count_does_not_fall_if_the_runtime_has_lost_containers(found: ContainerStatus) -> None:
     found.annotations[RESTART_COUNT] = "1"
 

@@ -7,10 +7,6 @@ from typing import cast
 import pytest
 
 from harness.cri.messages import (
-    CONTAINER_EXITED,
-    CONTAINER_RUNNING,
-    SANDBOX_NOTREADY,
-    SANDBOX_READY,
     Container,
     ContainerMetadata,
     ContainerState,
@@ -78,10 +74,10 @@ class Lists:
     def remove_container(self, container_id: str) -> None:
         if container_id in self.stuck:
             raise RuntimeServiceError("busy")
-        assert self.containers.pop(container_id).state is not CONTAINER_RUNNING
+        assert self.containers.pop(container_id).state is not ContainerState.RUNNING
 
     def remove_pod_sandbox(self, sandbox_id: str) -> None:
-        assert self.sandboxes.pop(sandbox_id).state is not SANDBOX_READY
+        assert self.sandboxes.pop(sandbox_id).state is not PodSandboxState.READY
 
 
 @pytest.fixture
@@ -101,8 +97,8 @@ def garbage(lists: Lists, warnings: list[str], tmp_path: Path) -> GarbageCollect
 
 def test_the_newest_ended_container_of_a_name_stays(lists: Lists, garbage: GarbageCollector) -> None:
     for attempt in range(3):
-        lists.container(f"c{attempt}", "u1", attempt, CONTAINER_EXITED)
-    lists.container("c3", "u1", 3, CONTAINER_RUNNING)
+        lists.container(f"c{attempt}", "u1", attempt, ContainerState.EXITED)
+    lists.container("c3", "u1", 3, ContainerState.RUNNING)
 
     garbage.collect(lambda _: True)
 
@@ -111,12 +107,12 @@ def test_the_newest_ended_container_of_a_name_stays(lists: Lists, garbage: Garba
 
 
 def test_of_an_unwanted_pod_only_what_runs_stays(lists: Lists, garbage: GarbageCollector) -> None:
-    lists.container("ended", "gone", 0, CONTAINER_EXITED)
-    lists.container("running", "gone", 1, CONTAINER_RUNNING, sandbox="s2")
-    lists.container("other", "kept", 0, CONTAINER_EXITED)
-    lists.sandbox("s1", "gone", 0, SANDBOX_NOTREADY)
-    lists.sandbox("s2", "gone", 1, SANDBOX_NOTREADY)
-    lists.sandbox("s3", "kept", 0, SANDBOX_NOTREADY)
+    lists.container("ended", "gone", 0, ContainerState.EXITED)
+    lists.container("running", "gone", 1, ContainerState.RUNNING, sandbox="s2")
+    lists.container("other", "kept", 0, ContainerState.EXITED)
+    lists.sandbox("s1", "gone", 0, PodSandboxState.NOTREADY)
+    lists.sandbox("s2", "gone", 1, PodSandboxState.NOTREADY)
+    lists.sandbox("s3", "kept", 0, PodSandboxState.NOTREADY)
 
     garbage.collect(lambda uid: uid == "kept")
 
@@ -126,8 +122,8 @@ def test_of_an_unwanted_pod_only_what_runs_stays(lists: Lists, garbage: GarbageC
 
 def test_the_newest_sandbox_and_those_in_use_stay(lists: Lists, garbage: GarbageCollector) -> None:
     for attempt in range(4):
-        lists.sandbox(f"s{attempt}", "u1", attempt, SANDBOX_READY if attempt == 2 else SANDBOX_NOTREADY)
-    lists.container("c1", "u1", 0, CONTAINER_EXITED, sandbox="s1")
+        lists.sandbox(f"s{attempt}", "u1", attempt, PodSandboxState.READY if attempt == 2 else PodSandboxState.NOTREADY)
+    lists.container("c1", "u1", 0, ContainerState.EXITED, sandbox="s1")
 
     garbage.collect(lambda _: True)
 
@@ -136,8 +132,8 @@ def test_the_newest_sandbox_and_those_in_use_stay(lists: Lists, garbage: Garbage
 
 def test_after_a_containers_end_its_older_attempts_go(lists: Lists, garbage: GarbageCollector) -> None:
     for attempt in range(3):
-        lists.container(f"c{attempt}", "u1", attempt, CONTAINER_EXITED)
-    lists.container("other", "u2", 0, CONTAINER_EXITED)
+        lists.container(f"c{attempt}", "u1", attempt, ContainerState.EXITED)
+    lists.container("other", "u2", 0, ContainerState.EXITED)
 
     garbage.remove_old("u1", "app")
 
@@ -146,7 +142,7 @@ def test_after_a_containers_end_its_older_attempts_go(lists: Lists, garbage: Gar
 
 def test_a_failure_is_told_and_the_rest_goes(lists: Lists, garbage: GarbageCollector, warnings: list[str]) -> None:
     for attempt in range(4):
-        lists.container(f"c{attempt}", "u1", attempt, CONTAINER_EXITED)
+        lists.container(f"c{attempt}", "u1", attempt, ContainerState.EXITED)
     lists.stuck = {"c1"}
     lists.vanished = {"c2"}
 
@@ -158,7 +154,7 @@ def test_a_failure_is_told_and_the_rest_goes(lists: Lists, garbage: GarbageColle
 
 
 def test_links_to_logs_that_are_gone_are_removed(lists: Lists, garbage: GarbageCollector, tmp_path: Path) -> None:
-    lists.container("c1", "u1", 0, CONTAINER_RUNNING)
+    lists.container("c1", "u1", 0, ContainerState.RUNNING)
     links = KubeletPaths(tmp_path).container_logs
     links.mkdir(parents=True)
     (links / "kept.log").symlink_to(lists.log("c1"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.cri.messages import CONTAINER_CREATED, CONTAINER_UNKNOWN, ContainerStatus
+from harness.cri.messages import ContainerState, ContainerStatus
 from harness.kubelet.pod_actions import ContainerToKill, PodActions, compute_pod_actions
 from harness.kubelet.probe_results import ProbeResult
 from tests.unit.kubelet_objects import attempt, dead_sandbox, exited, pod, probes, runtime, sidecar
@@ -35,7 +35,7 @@ def unknown(name: str) -> ContainerToKill:
     [
         (POLICIES, (), init(0)),
         (POLICIES, (attempt("init1"),), KEPT),
-        (POLICIES, (attempt("init1", CONTAINER_CREATED),), init(0)),
+        (POLICIES, (attempt("init1", ContainerState.CREATED),), init(0)),
         (POLICIES, (exited("init1"),), init(1)),
         # The newest known one decides: earlier ones may have been removed.
         (POLICIES, (exited("init2"),), init(2)),
@@ -50,12 +50,12 @@ def unknown(name: str) -> ContainerToKill:
         (("Always",), (exited("init1", 0, reason="OOMKilled"),), init(0)),
         (("Never", "OnFailure"), (exited("init1", 0, reason="OOMKilled"),), END),
         # Unknown state.
-        (AGAIN, (attempt("init1", CONTAINER_UNKNOWN),), init(0)._replace(to_kill=(unknown("init1"),))),
-        (("Never",), (attempt("init1", CONTAINER_UNKNOWN),), END),
+        (AGAIN, (attempt("init1", ContainerState.UNKNOWN),), init(0)._replace(to_kill=(unknown("init1"),))),
+        (("Never",), (attempt("init1", ContainerState.UNKNOWN),), END),
         # A regular container runs, or is created: the pod is initialised, whatever is known of its init containers.
         (POLICIES, THREE, KEPT),
         (POLICIES, (*THREE, exited("init1", 1)), KEPT),
-        (POLICIES, (attempt("foo1", CONTAINER_CREATED), *THREE[1:]), KEPT._replace(to_start=(0,))),
+        (POLICIES, (attempt("foo1", ContainerState.CREATED), *THREE[1:]), KEPT._replace(to_start=(0,))),
         # All regular containers have exited, as after a reboot: the init containers decide.
         (("Never", "OnFailure"), (exited("foo1"), exited("foo2"), exited("foo3"), *DONE), END),
         (("Always",), (exited("foo1"), exited("foo2"), exited("foo3"), *DONE), KEPT._replace(to_start=(0, 1, 2))),
@@ -111,9 +111,9 @@ FOO = attempt("foo1")
         # A sidecar that the runtime has removed.
         ((FOO, attempt("side1")), KEPT._replace(init_to_start=(1,))),
         ((FOO,), KEPT._replace(init_to_start=(0, 1))),
-        ((attempt("side1", CONTAINER_CREATED),), init(0)),
+        ((attempt("side1", ContainerState.CREATED),), init(0)),
         (
-            (attempt("side1", CONTAINER_UNKNOWN), attempt("side2"), FOO),
+            (attempt("side1", ContainerState.UNKNOWN), attempt("side2"), FOO),
             KEPT._replace(init_to_start=(0,), to_kill=(unknown("side1"),)),
         ),
         # Another definition: the next one may start all the same.

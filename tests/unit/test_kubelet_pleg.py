@@ -5,15 +5,11 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from harness.cri.messages import (
-    CONTAINER_CREATED,
-    CONTAINER_EXITED,
-    CONTAINER_RUNNING,
-    SANDBOX_NOTREADY,
-    SANDBOX_READY,
     Container,
     ContainerMetadata,
     ContainerState,
     PodSandboxMetadata,
+    PodSandboxState,
     PodSandboxStatus,
 )
 from harness.cri.service import RuntimeService, RuntimeServiceError
@@ -72,9 +68,9 @@ def test_each_change_is_one_event() -> None:
     pleg, events = pleg_of(lists)
     expected = []
     for state, type in (
-        (CONTAINER_CREATED, "ContainerChanged"),
-        (CONTAINER_RUNNING, "ContainerStarted"),
-        (CONTAINER_EXITED, "ContainerDied"),
+        (ContainerState.CREATED, "ContainerChanged"),
+        (ContainerState.RUNNING, "ContainerStarted"),
+        (ContainerState.EXITED, "ContainerDied"),
         (None, "ContainerRemoved"),
     ):
         lists.containers = [container(state)] if state is not None else []
@@ -88,7 +84,7 @@ def test_each_change_is_one_event() -> None:
 def test_a_running_container_that_vanishes_has_died_and_was_removed() -> None:
     lists = Lists()
     pleg, events = pleg_of(lists)
-    lists.containers = [container(CONTAINER_RUNNING)]
+    lists.containers = [container(ContainerState.RUNNING)]
     pleg.relist()
     lists.containers = []
 
@@ -100,7 +96,7 @@ def test_a_running_container_that_vanishes_has_died_and_was_removed() -> None:
 def test_a_sandbox_counts_as_a_container_without_a_name() -> None:
     lists = Lists()
     pleg, events = pleg_of(lists)
-    for state in (SANDBOX_READY, SANDBOX_NOTREADY):
+    for state in (PodSandboxState.READY, PodSandboxState.NOTREADY):
         lists.sandboxes = [sandbox(state)]
         pleg.relist()
 
@@ -110,7 +106,7 @@ def test_a_sandbox_counts_as_a_container_without_a_name() -> None:
 def test_a_runtime_that_does_not_answer_is_the_error_until_it_does() -> None:
     lists = Lists()
     pleg, events = pleg_of(lists)
-    lists.containers = [container(CONTAINER_RUNNING)]
+    lists.containers = [container(ContainerState.RUNNING)]
     pleg.relist()
     lists.fails = True
     pleg.relist()

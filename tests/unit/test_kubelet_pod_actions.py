@@ -2,14 +2,7 @@
 
 import pytest
 
-from harness.cri.messages import (
-    CONTAINER_CREATED,
-    CONTAINER_EXITED,
-    CONTAINER_RUNNING,
-    CONTAINER_UNKNOWN,
-    ContainerState,
-    NamespaceMode,
-)
+from harness.cri.messages import ContainerState, NamespaceMode
 from harness.kubelet.pod_actions import ContainerToKill, PodActions, compute_pod_actions
 from harness.kubelet.probe_results import ProbeResult
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
@@ -44,7 +37,7 @@ NEW = PodActions(kill_pod=True, create_sandbox=True, sandbox_id="sandbox0", atte
         ("Never", runtime(exited("foo1", 1), *THREE[1:]), KEPT),
         # A container is missing; created ones have not been started.
         ("Never", runtime(*THREE[1:]), KEPT._replace(to_start=(0,))),
-        ("Never", runtime(attempt("foo1", CONTAINER_CREATED), *THREE[1:]), KEPT._replace(to_start=(0,))),
+        ("Never", runtime(attempt("foo1", ContainerState.CREATED), *THREE[1:]), KEPT._replace(to_start=(0,))),
         # All have exited.
         ("Always", runtime(*SUCCEEDED), KEPT._replace(to_start=ALL)),
         ("OnFailure", runtime(*SUCCEEDED), KEPT._replace(kill_pod=True)),
@@ -89,7 +82,7 @@ def test_pod_on_the_nodes_network_needs_no_address() -> None:
 
 @pytest.mark.parametrize("policy", ["Always", "OnFailure", "Never"])
 def test_container_in_unknown_state_is_ended_before_it_starts_again(policy: str) -> None:
-    status = runtime(attempt("foo1", CONTAINER_UNKNOWN), *THREE[1:])
+    status = runtime(attempt("foo1", ContainerState.UNKNOWN), *THREE[1:])
 
     kill = ContainerToKill(
         "foo1-0", "foo1", 'Container is in "unknown" state, try killing it before restart', "Unknown"
@@ -166,12 +159,12 @@ def test_containers_of_a_deleted_pod_do_not_start_again() -> None:
 @pytest.mark.parametrize(
     ("own_policy", "state", "exit_code", "starts"),
     [
-        ("Never", CONTAINER_EXITED, 1, False),
-        ("OnFailure", CONTAINER_EXITED, 0, False),
-        ("OnFailure", CONTAINER_EXITED, 1, True),
-        ("Always", CONTAINER_EXITED, 0, True),
-        ("Never", CONTAINER_CREATED, 0, True),
-        ("Never", CONTAINER_RUNNING, 0, False),
+        ("Never", ContainerState.EXITED, 1, False),
+        ("OnFailure", ContainerState.EXITED, 0, False),
+        ("OnFailure", ContainerState.EXITED, 1, True),
+        ("Always", ContainerState.EXITED, 0, True),
+        ("Never", ContainerState.CREATED, 0, True),
+        ("Never", ContainerState.RUNNING, 0, False),
     ],
 )
 @pytest.mark.parametrize("policy", ["Always", "OnFailure", "Never"])

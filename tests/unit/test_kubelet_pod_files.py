@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from harness.cri.messages import (
-    CONTAINER_EXITED,
     ContainerConfig,
     ContainerMetadata,
+    ContainerState,
     ContainerStatus,
     Image,
     KeyValue,
@@ -341,7 +341,7 @@ def ended(tmp_path: Path, policy: str, *, message: str = "", code: int = 1) -> C
         pod_sandbox_id="2",
         created_at=1,
         metadata=ContainerMetadata(name="a"),
-        state=CONTAINER_EXITED,
+        state=ContainerState.EXITED,
         exit_code=code,
         message="of the runtime",
         mounts=[Mount(container_path="/dev/log", host_path=str(file))],

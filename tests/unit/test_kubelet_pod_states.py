@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.cri.messages import SANDBOX_READY
+from harness.cri.messages import PodSandboxState
 from harness.kubelet.pod_states import POD_LIFE, PodEvent, PodWorkerState, first_state
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.transitions import TransitionError
@@ -78,7 +78,7 @@ ENDED = runtime(exited("a"), sandboxes=[dead_sandbox()])
         ("Running", ENDED, "sync"),
         ("", ENDED, "sync"),
         ("Failed", runtime(attempt("a"), sandboxes=[dead_sandbox()]), "sync"),
-        ("Failed", runtime(exited("a"), sandboxes=[sandbox(0, SANDBOX_READY)]), "sync"),
+        ("Failed", runtime(exited("a"), sandboxes=[sandbox(0, PodSandboxState.READY)]), "sync"),
     ],
 )
 def test_first_state(phase: str, status: RuntimePodStatus, expected: str) -> None:

@@ -2,14 +2,14 @@
 
 import pytest
 
-from harness.cri.messages import CONTAINER_CREATED, CONTAINER_EXITED, CONTAINER_RUNNING, ContainerState
+from harness.cri.messages import ContainerState
 from harness.kubelet.probe_manager import view_of
 from harness.kubelet.probe_results import ProbeResults
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from tests.unit.kubelet_objects import attempt, pod, runtime
 
 
-@pytest.mark.parametrize(("state", "running"), [(CONTAINER_RUNNING, True), (CONTAINER_EXITED, False)])
+@pytest.mark.parametrize(("state", "running"), [(ContainerState.RUNNING, True), (ContainerState.EXITED, False)])
 def test_a_started_container(state: ContainerState, running: object) -> None:
     of = pod()
 
@@ -19,7 +19,7 @@ def test_a_started_container(state: ContainerState, running: object) -> None:
     assert (view.container_id, view.running) == ("foo1-0", running)
 
 
-@pytest.mark.parametrize("status", [runtime(), runtime(attempt("foo1", CONTAINER_CREATED))])
+@pytest.mark.parametrize("status", [runtime(), runtime(attempt("foo1", ContainerState.CREATED))])
 def test_a_container_that_is_not_started_yet_is_waited_for(status: RuntimePodStatus) -> None:
     of = pod()
 

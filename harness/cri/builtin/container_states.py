@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Final
 
 from harness.cri.builtin.container_store import ContainerRecord, Exit, ProcessRecord
-from harness.cri.messages import CONTAINER_EXITED, Container, ContainerState, ContainerStatus
+from harness.cri.messages import Container, ContainerState, ContainerStatus
 from harness.transitions import Transitions
 
 
@@ -88,7 +88,7 @@ def status_message(
     status.log_path = record.log_path
     if process is not None:
         status.started_at = process.started_at
-    if state is CONTAINER_EXITED and end is not None:
+    if state is ContainerState.EXITED and end is not None:
         status.finished_at = end.finished_at
         status.exit_code = end.code
         status.reason = end.reason or ("Error" if end.code else "Completed")

@@ -29,8 +29,6 @@ from harness.cri.builtin.processes import SHIM, kill_group, program, send_signal
 from harness.cri.builtin.runc import OciRuntime
 from harness.cri.builtin.sandbox_view import SandboxView
 from harness.cri.messages import (
-    CONTAINER_CREATED,
-    CONTAINER_RUNNING,
     Container,
     ContainerConfig,
     ContainerState,
@@ -120,7 +118,7 @@ class Containers:
             record = folder.record()
         except NotFoundError:
             return
-        if self._state(folder) is not CONTAINER_RUNNING:
+        if self._state(folder) is not ContainerState.RUNNING:
             return
         if timeout_s > 0:
             folder.stop_once(lambda: self._signal(folder, record.stop_signal))
@@ -138,7 +136,7 @@ class Containers:
                 state = self._state(folder)
             except NotFoundError:
                 return
-            if state is CONTAINER_RUNNING:
+            if state is ContainerState.RUNNING:
                 self.stop_container(container_id, 0)
             try:
                 lock = folder.take_lock()
@@ -256,7 +254,7 @@ class Containers:
     def _running_folder(self, container_id: str) -> ContainerFolder:
         folder = self._store.folder_of(container_id)
         state = self._state(folder)
-        if state is not CONTAINER_RUNNING:
+        if state is not ContainerState.RUNNING:
             raise RuntimeServiceError(f"container is in {state} state")
         return folder
 
@@ -269,7 +267,7 @@ class Containers:
         """Wait until the shim has ended, which it does last; tell whether it has."""
         shim = folder.shim()
         ended = shim is None or wait_for_end(shim, timeout_s)
-        return ended and self._state(folder) not in {CONTAINER_RUNNING, CONTAINER_CREATED}
+        return ended and self._state(folder) not in {ContainerState.RUNNING, ContainerState.CREATED}
 
 
 def _running(sandbox: SandboxView) -> SandboxView:

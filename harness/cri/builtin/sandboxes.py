@@ -13,14 +13,7 @@ from typing import Final
 from harness.cri.builtin.sandbox_networks import SandboxNetworks
 from harness.cri.builtin.sandbox_process import end_pause, end_unrecorded_pauses, is_running, start_pause
 from harness.cri.builtin.sandbox_store import SandboxEvent, SandboxRecord, SandboxState, SandboxStore
-from harness.cri.messages import (
-    SANDBOX_NOTREADY,
-    SANDBOX_READY,
-    DNSConfig,
-    NamespaceMode,
-    PodSandboxConfig,
-    PodSandboxStatus,
-)
+from harness.cri.messages import DNSConfig, NamespaceMode, PodSandboxConfig, PodSandboxState, PodSandboxStatus
 from harness.cri.service import NotFoundError, RuntimeServiceError
 from harness.files import write_atomically
 from harness.mounts import detach
@@ -176,7 +169,7 @@ class Sandboxes:
         return PodSandboxStatus(
             id=sandbox.id,
             metadata=config.metadata,
-            state=SANDBOX_READY if sandbox.state is SandboxState.READY else SANDBOX_NOTREADY,
+            state=PodSandboxState.READY if sandbox.state is SandboxState.READY else PodSandboxState.NOTREADY,
             created_at=sandbox.created_at,
             ips=list(sandbox.ips),
             network=config.network,
