@@ -5,6 +5,7 @@ Time limits are those of kubelet's client (k8s.io/cri-client, remote_runtime.go)
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
@@ -26,7 +27,7 @@ from harness.cri.messages import (
 from harness.cri.remote import answers, api_pb2
 from harness.cri.remote.api_pb2_grpc import ImageServiceStub, RuntimeServiceStub
 from harness.cri.remote.exec_stream import execute_with_own_streams
-from harness.cri.remote.grpc_calls import RemoteError, translated, with_trace_context
+from harness.cri.remote.grpc_calls import RemoteError, call, with_trace_context
 from harness.cri.remote.requests import container_config, image_spec, sandbox_config
 from harness.cri.service import ImageNotFoundError, RuntimeServiceError
 from harness.runtime.unserved import UnservedRequest, unserved_requests
@@ -79,11 +80,9 @@ class RemoteRuntime:
 
     def version(self, *, wait_s: float = 0) -> RuntimeVersion:
         """Return the names and versions of runtime and interface; wait so long for a runtime that does not listen."""
-        request, wait = api_pb2.VersionRequest(version="0.1.0"), wait_s > 0
-        with translated():
-            answer: api_pb2.VersionResponse = self._stub.Version(
-                request, timeout=wait_s or self._timeout_s, wait_for_ready=wait
-            )
+        method = partial(self._stub.Version, wait_for_ready=wait_s > 0)
+        request = api_pb2.VersionRequest(version="0.1.0")
+        answer: api_pb2.VersionResponse = call(method, request, wait_s or self._timeout_s)
         return RuntimeVersion(
             runtime_name=answer.runtime_name,
             runtime_version=answer.runtime_version,
@@ -92,26 +91,22 @@ class RemoteRuntime:
 
     def status(self) -> RuntimeStatus:
         """Return the conditions RuntimeReady and NetworkReady, and the runtime's own."""
-        with translated():
-            answer: api_pb2.StatusResponse = self._stub.Status(api_pb2.StatusRequest(), timeout=self._timeout_s)
         return RuntimeStatus(
             conditions=[
                 RuntimeCondition(type=each.type, status=each.status, reason=each.reason, message=each.message)
-                for each in answer.status.conditions
+                for each in self._status().status.conditions
             ]
         )
 
     def makes_recursive_read_only(self) -> bool:
         """Tell whether the default handler says so; containerd does since 2.0."""
-        with translated():
-            answer: api_pb2.StatusResponse = self._stub.Status(api_pb2.StatusRequest(), timeout=self._timeout_s)
-        return any(not each.name and each.features.recursive_read_only_mounts for each in answer.runtime_handlers)
+        handlers = self._status().runtime_handlers
+        return any(not each.name and each.features.recursive_read_only_mounts for each in handlers)
 
     def run_pod_sandbox(self, config: PodSandboxConfig) -> str:
         """Make a sandbox and return its ID; takes twice the time of other calls at most."""
         request = api_pb2.RunPodSandboxRequest(config=self._sandbox(config))
-        with translated():
-            answer: api_pb2.RunPodSandboxResponse = self._stub.RunPodSandbox(request, timeout=2 * self._timeout_s)
+        answer: api_pb2.RunPodSandboxResponse = call(self._stub.RunPodSandbox, request, 2 * self._timeout_s)
         return answer.pod_sandbox_id
 
     def unserved_requests(self, pod_sandbox_id: str, config: PodSandboxConfig) -> list[UnservedRequest]:
@@ -120,37 +115,29 @@ class RemoteRuntime:
         The runtime keeps no list of a sandbox, so `pod_sandbox_id` is not asked for.
         """
         del pod_sandbox_id
-        with translated():
-            request = api_pb2.StatusRequest(verbose=True)
-            answer: api_pb2.StatusResponse = self._stub.Status(request, timeout=self._timeout_s)
-        return unserved_requests(answers.networks(answer.info, capability_args(config)))
+        return unserved_requests(answers.networks(self._status(verbose=True).info, capability_args(config)))
 
     def stop_pod_sandbox(self, pod_sandbox_id: str) -> None:
         """End all containers of a sandbox by force, then remove its network. A missing one is fine."""
         request = api_pb2.StopPodSandboxRequest(pod_sandbox_id=pod_sandbox_id)
-        with translated():
-            self._stub.StopPodSandbox(request, timeout=self._timeout_s)
+        call(self._stub.StopPodSandbox, request, self._timeout_s)
 
     def remove_pod_sandbox(self, pod_sandbox_id: str) -> None:
         """Stop a sandbox, and remove it and its containers. A missing one is fine."""
         request = api_pb2.RemovePodSandboxRequest(pod_sandbox_id=pod_sandbox_id)
-        with translated():
-            self._stub.RemovePodSandbox(request, timeout=self._timeout_s)
+        call(self._stub.RemovePodSandbox, request, self._timeout_s)
 
     def pod_sandbox_status(self, pod_sandbox_id: str, *, verbose: bool = False) -> PodSandboxStatus:
         """Return one sandbox; `verbose` fills `info` with the runtime's own words. Raises NotFoundError."""
         request = api_pb2.PodSandboxStatusRequest(pod_sandbox_id=pod_sandbox_id, verbose=verbose)
-        with translated():
-            answer: api_pb2.PodSandboxStatusResponse = self._stub.PodSandboxStatus(request, timeout=self._timeout_s)
+        answer: api_pb2.PodSandboxStatusResponse = call(self._stub.PodSandboxStatus, request, self._timeout_s)
         return answers.sandbox_status(answer)
 
     def list_pod_sandbox(self, labels: Mapping[str, str] | None = None) -> list[PodSandboxStatus]:
         """Return the owner's sandboxes with these labels, without their addresses."""
         selected = api_pb2.PodSandboxFilter(label_selector={**(labels or {}), **self._owner})
-        with translated():
-            answer: api_pb2.ListPodSandboxResponse = self._stub.ListPodSandbox(
-                api_pb2.ListPodSandboxRequest(filter=selected), timeout=self._timeout_s
-            )
+        request = api_pb2.ListPodSandboxRequest(filter=selected)
+        answer: api_pb2.ListPodSandboxResponse = call(self._stub.ListPodSandbox, request, self._timeout_s)
         return [answers.listed_sandbox(each) for each in answer.items]
 
     def create_container(self, pod_sandbox_id: str, config: ContainerConfig, sandbox: PodSandboxConfig) -> str:
@@ -162,55 +149,45 @@ class RemoteRuntime:
         request = api_pb2.CreateContainerRequest(
             pod_sandbox_id=pod_sandbox_id, config=container, sandbox_config=self._sandbox(sandbox)
         )
-        with translated():
-            answer: api_pb2.CreateContainerResponse = self._stub.CreateContainer(request, timeout=self._timeout_s)
+        answer: api_pb2.CreateContainerResponse = call(self._stub.CreateContainer, request, self._timeout_s)
         return answer.container_id
 
     def start_container(self, container_id: str) -> None:
         """Start a container. If that fails, its state is exited, with a reason."""
-        with translated():
-            self._stub.StartContainer(api_pb2.StartContainerRequest(container_id=container_id), timeout=self._timeout_s)
+        request = api_pb2.StartContainerRequest(container_id=container_id)
+        call(self._stub.StartContainer, request, self._timeout_s)
 
     def stop_container(self, container_id: str, timeout_s: int) -> None:
         """Send the stop signal, and SIGKILL `timeout_s` seconds later; return when the container has ended."""
         request = api_pb2.StopContainerRequest(container_id=container_id, timeout=timeout_s)
-        with translated():
-            self._stub.StopContainer(request, timeout=self._timeout_s + timeout_s)
+        call(self._stub.StopContainer, request, self._timeout_s + timeout_s)
 
     def remove_container(self, container_id: str) -> None:
         """Remove a container, by force if it runs. A missing one is fine."""
-        with translated():
-            self._stub.RemoveContainer(
-                api_pb2.RemoveContainerRequest(container_id=container_id), timeout=self._timeout_s
-            )
+        request = api_pb2.RemoveContainerRequest(container_id=container_id)
+        call(self._stub.RemoveContainer, request, self._timeout_s)
 
     def list_containers(self, pod_sandbox_id: str = "", labels: Mapping[str, str] | None = None) -> list[Container]:
         """Return the owner's containers, of a sandbox or of all, with these labels."""
-        selected = api_pb2.ContainerFilter(
-            pod_sandbox_id=pod_sandbox_id, label_selector={**(labels or {}), **self._owner}
-        )
-        with translated():
-            answer: api_pb2.ListContainersResponse = self._stub.ListContainers(
-                api_pb2.ListContainersRequest(filter=selected), timeout=self._timeout_s
-            )
+        wanted = {**(labels or {}), **self._owner}
+        selected = api_pb2.ContainerFilter(pod_sandbox_id=pod_sandbox_id, label_selector=wanted)
+        request = api_pb2.ListContainersRequest(filter=selected)
+        answer: api_pb2.ListContainersResponse = call(self._stub.ListContainers, request, self._timeout_s)
         return [answers.container(each) for each in answer.containers]
 
     def container_status(self, container_id: str) -> ContainerStatus:
         """Return one container, without its sandbox's ID. Raises NotFoundError."""
         request = api_pb2.ContainerStatusRequest(container_id=container_id)
-        with translated():
-            answer: api_pb2.ContainerStatusResponse = self._stub.ContainerStatus(request, timeout=self._timeout_s)
+        answer: api_pb2.ContainerStatusResponse = call(self._stub.ContainerStatus, request, self._timeout_s)
         return answers.container_status(answer.status)
 
     def exec_sync(self, container_id: str, command: Sequence[str], timeout_s: float) -> ExecSyncResult:
         """Run a command in a container; limits are whole seconds, and 0 is none. Raises TimeoutError."""
         seconds = math.ceil(timeout_s)
         request = api_pb2.ExecSyncRequest(container_id=container_id, cmd=command, timeout=seconds)
+        limit_s = self._timeout_s + seconds if seconds else None
         try:
-            with translated():
-                answer: api_pb2.ExecSyncResponse = self._stub.ExecSync(
-                    request, timeout=self._timeout_s + seconds if seconds else None
-                )
+            answer: api_pb2.ExecSyncResponse = call(self._stub.ExecSync, request, limit_s)
         except RemoteError as error:
             if error.code is grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise TimeoutError(
@@ -226,9 +203,13 @@ class RemoteRuntime:
         request = api_pb2.ExecRequest(
             container_id=container_id, cmd=command, tty=tty, stdin=stdin, stdout=True, stderr=not tty
         )
-        with translated():
-            answer: api_pb2.ExecResponse = self._stub.Exec(request, timeout=self._timeout_s)
+        answer: api_pb2.ExecResponse = call(self._stub.Exec, request, self._timeout_s)
         return execute_with_own_streams(answer.url, terminal=tty, stdin=stdin)
+
+    def _status(self, *, verbose: bool = False) -> api_pb2.StatusResponse:
+        request = api_pb2.StatusRequest(verbose=verbose)
+        answer: api_pb2.StatusResponse = call(self._stub.Status, request, self._timeout_s)
+        return answer
 
     def _sandbox(self, config: PodSandboxConfig) -> api_pb2.PodSandboxConfig:
         made = sandbox_config(config)
@@ -255,26 +236,22 @@ class RemoteImages:
 
     def list_images(self) -> list[Image]:
         """Return all images."""
-        with translated():
-            answer: api_pb2.ListImagesResponse = self._stub.ListImages(
-                api_pb2.ListImagesRequest(), timeout=self._timeout_s
-            )
+        request = api_pb2.ListImagesRequest()
+        answer: api_pb2.ListImagesResponse = call(self._stub.ListImages, request, self._timeout_s)
         return [answers.image(each) for each in answer.images]
 
     def image_status(self, image: str) -> Image | None:
         """Return the image of a reference or an ID; None if the runtime does not have it."""
         request = api_pb2.ImageStatusRequest(image=image_spec(image))
-        with translated():
-            answer: api_pb2.ImageStatusResponse = self._stub.ImageStatus(request, timeout=self._timeout_s)
+        answer: api_pb2.ImageStatusResponse = call(self._stub.ImageStatus, request, self._timeout_s)
         return answers.image(answer.image) if answer.HasField("image") else None
 
     def pull_image(self, image: str) -> str:
         """Fetch an image, without a time limit as in kubelet, and return its ID."""
-        with translated():
-            answer: api_pb2.PullImageResponse = self._stub.PullImage(api_pb2.PullImageRequest(image=image_spec(image)))
+        request = api_pb2.PullImageRequest(image=image_spec(image))
+        answer: api_pb2.PullImageResponse = call(self._stub.PullImage, request, None)
         return answer.image_ref
 
     def remove_image(self, image: str) -> None:
         """Remove an image. A missing one is fine."""
-        with translated():
-            self._stub.RemoveImage(api_pb2.RemoveImageRequest(image=image_spec(image)), timeout=self._timeout_s)
+        call(self._stub.RemoveImage, api_pb2.RemoveImageRequest(image=image_spec(image)), self._timeout_s)

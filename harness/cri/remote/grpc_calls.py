@@ -4,8 +4,7 @@ The words are those of String in Go's google.golang.org/grpc/internal/status. Th
 OpenTelemetry sends: the runtime's trace continues ours.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import grpc
@@ -35,11 +34,10 @@ def go_name(code: grpc.StatusCode) -> str:
     return "Canceled" if code is grpc.StatusCode.CANCELLED else code.name.title().replace("_", "")
 
 
-@contextmanager
-def translated() -> Iterator[None]:
-    """Raise RemoteError, or NotFoundError, for an error of gRPC."""
+def call(method: Callable[..., A], request: object, timeout_s: float | None) -> A:
+    """Return the answer to a request; None is no time limit. Raises RemoteError, or NotFoundError."""
     try:
-        yield
+        return method(request, timeout=timeout_s)
     except grpc.RpcError as error:
         # Each error of a call is a grpc.Call too; only its base class does not say so.
         code, details = error.code(), error.details()
