@@ -1,6 +1,6 @@
 """The calls of the Container Runtime Interface, answered by this process."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib.metadata import version as distribution_version
 from pathlib import Path
 
@@ -11,10 +11,6 @@ from harness.cri.builtin.sandbox_view import SandboxView
 from harness.cri.builtin.sandboxes import Sandboxes
 from harness.cri.messages import (
     RUNTIME_READY,
-    Container,
-    ContainerConfig,
-    ContainerStatus,
-    ExecSyncResult,
     PodSandboxConfig,
     PodSandboxStatus,
     RuntimeCondition,
@@ -27,8 +23,11 @@ from harness.runtime.unserved import UnservedRequest
 RUNTIME_NAME = "cni-harness"
 
 
-class BuiltinRuntime:
-    """A RuntimeService whose state is below `folder`; `images` is its ImageService."""
+class BuiltinRuntime(Containers):
+    """A RuntimeService whose state is below `folder`; `images` is its ImageService.
+
+    Its base class has the calls for containers.
+    """
 
     def __init__(
         self, folder: Path, open_node: Callable[[], Node], networks: SandboxNetworks, *, take_over: bool
@@ -39,10 +38,10 @@ class BuiltinRuntime:
         """
         self._networks = networks
         self._sandboxes = Sandboxes(folder / "sandboxes", open_node, networks, take_over=take_over)
-        self.images = Images(folder, self._images_in_use)
-        self._containers = Containers(folder, self.images, self._view)
+        self.images = Images(folder, self.images_in_use)
+        super().__init__(folder, self.images, self._view)
         if take_over:
-            self._containers.recover()
+            self.recover()
             self.images.recover()
 
     def version(self) -> RuntimeVersion:
@@ -70,15 +69,15 @@ class BuiltinRuntime:
 
     def stop_pod_sandbox(self, pod_sandbox_id: str) -> None:
         """Kill the containers of a sandbox, then stop it. Raises RuntimeServiceError."""
-        for container in self._containers.list_containers(pod_sandbox_id):
-            self._containers.stop_container(container.id, 0)
+        for container in self.list_containers(pod_sandbox_id):
+            self.stop_container(container.id, 0)
         self._sandboxes.stop(pod_sandbox_id)
 
     def remove_pod_sandbox(self, pod_sandbox_id: str) -> None:
         """Stop and remove a sandbox and its containers. Raises RuntimeServiceError."""
         self.stop_pod_sandbox(pod_sandbox_id)
-        for container in self._containers.list_containers(pod_sandbox_id):
-            self._containers.remove_container(container.id)
+        for container in self.list_containers(pod_sandbox_id):
+            self.remove_container(container.id)
         self._sandboxes.remove(pod_sandbox_id)
 
     def pod_sandbox_status(self, pod_sandbox_id: str) -> PodSandboxStatus:
@@ -88,41 +87,6 @@ class BuiltinRuntime:
     def list_pod_sandbox(self, labels: Mapping[str, str] | None = None) -> list[PodSandboxStatus]:
         """Return the sandboxes with these labels."""
         return self._sandboxes.list(labels)
-
-    def create_container(self, pod_sandbox_id: str, config: ContainerConfig, sandbox: PodSandboxConfig) -> str:
-        """Create a container. Raises RuntimeServiceError."""
-        return self._containers.create_container(pod_sandbox_id, config, sandbox)
-
-    def start_container(self, container_id: str) -> None:
-        """Start a container. Raises RuntimeServiceError."""
-        self._containers.start_container(container_id)
-
-    def stop_container(self, container_id: str, timeout_s: int) -> None:
-        """Stop a container. Raises RuntimeServiceError."""
-        self._containers.stop_container(container_id, timeout_s)
-
-    def remove_container(self, container_id: str) -> None:
-        """Remove a container. Raises RuntimeServiceError."""
-        self._containers.remove_container(container_id)
-
-    def list_containers(self, pod_sandbox_id: str = "", labels: Mapping[str, str] | None = None) -> list[Container]:
-        """Return the containers of a sandbox, or of all, with these labels."""
-        return self._containers.list_containers(pod_sandbox_id, labels)
-
-    def container_status(self, container_id: str) -> ContainerStatus:
-        """Return a container. Raises NotFoundError."""
-        return self._containers.container_status(container_id)
-
-    def exec_sync(self, container_id: str, command: Sequence[str], timeout_s: float) -> ExecSyncResult:
-        """Run a command in a container. Raises RuntimeServiceError, TimeoutError."""
-        return self._containers.exec_sync(container_id, command, timeout_s)
-
-    def exec(self, container_id: str, command: Sequence[str], *, tty: bool, stdin: bool) -> int:
-        """Run a command in a container with this process's streams. Raises RuntimeServiceError."""
-        return self._containers.exec(container_id, command, tty=tty, stdin=stdin)
-
-    def _images_in_use(self) -> set[str]:
-        return self._containers.images_in_use()
 
     def _view(self, sandbox_id: str) -> SandboxView:
         sandbox, runs = self._sandboxes.look(sandbox_id)
