@@ -54,7 +54,8 @@ class EventRecorder:
         now = format_time(self._clock())
         with self._lock:
             events = self.of(pod.metadata.uid)
-            event = _equal(events, (type, reason, message, field_path))
+            key = (type, reason, message, field_path)
+            event = next((e for e in events if (e.type, e.reason, e.message, e.field_path) == key), None)
             if event is None:
                 event = Event(
                     type=type,
@@ -91,7 +92,3 @@ class EventRecorder:
         path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         content = "".join(json.dumps(event.encode()) + "\n" for event in events).encode()
         write_whole(str(path), content, mode=0o644, durable=False)  # to flush would cost a sync of the disk each time
-
-
-def _equal(events: list[Event], key: tuple[str, str, str, str]) -> Event | None:
-    return next((event for event in events if (event.type, event.reason, event.message, event.field_path) == key), None)

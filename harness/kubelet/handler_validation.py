@@ -21,16 +21,14 @@ def validate_hooks(container: V1Container, grace_period: int | None, path: str) 
 def validate_probes(container: V1Container, path: str) -> Iterator[FieldError]:
     """Judge the probes of a container, with defaults filled in."""
     if container.liveness_probe is not None:
-        yield from _of_probe(container.liveness_probe, f"{path}.livenessProbe")
-        yield from _of_single_success(container.liveness_probe, f"{path}.livenessProbe")
+        yield from _of_restarting_probe(container.liveness_probe, f"{path}.livenessProbe")
     if container.readiness_probe is not None:
         yield from _of_probe(container.readiness_probe, f"{path}.readinessProbe")
         if (seconds := container.readiness_probe.termination_grace_period_seconds) is not None:
             place = f"{path}.readinessProbe.terminationGracePeriodSeconds"
             yield invalid(place, seconds, "must not be set for readinessProbes")
     if container.startup_probe is not None:
-        yield from _of_probe(container.startup_probe, f"{path}.startupProbe")
-        yield from _of_single_success(container.startup_probe, f"{path}.startupProbe")
+        yield from _of_restarting_probe(container.startup_probe, f"{path}.startupProbe")
 
 
 def _of_probe(probe: V1Probe, path: str) -> Iterator[FieldError]:
@@ -49,7 +47,9 @@ def _of_probe(probe: V1Probe, path: str) -> Iterator[FieldError]:
         yield invalid(f"{path}.terminationGracePeriodSeconds", seconds, "must be greater than 0")
 
 
-def _of_single_success(probe: V1Probe, path: str) -> Iterator[FieldError]:
+def _of_restarting_probe(probe: V1Probe, path: str) -> Iterator[FieldError]:
+    """Judge a probe whose failure restarts the container: one success is enough for it."""
+    yield from _of_probe(probe, path)
     if probe.success_threshold != 1:
         yield invalid(f"{path}.successThreshold", probe.success_threshold, "must be 1")
 

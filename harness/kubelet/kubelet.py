@@ -65,7 +65,9 @@ class Kubelet:
         self._queue: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._restarts: set[str] = set()
         self._sources_seen = False
-        self._workers = PodWorkers(parts.functions, on_error=self._log_error, on_finish=self._on_finish)
+        self._workers = PodWorkers(
+            parts.functions, on_error=self._log_error, on_finish=lambda: self._queue.put(self._look_soon)
+        )
         self._pleg = parts.pleg
         self._pleg.on_event = lambda event: self._queue.put(lambda: self._on_event(event))
         self._housekeeping_at = 0.0
@@ -186,9 +188,6 @@ class Kubelet:
             self._warned(lambda: self._parts.garbage.remove_old(event.uid, event.container))
         if event.type != CONTAINER_REMOVED:
             self._workers.wake(event.uid)
-
-    def _on_finish(self) -> None:
-        self._queue.put(self._look_soon)
 
     def _look_soon(self) -> None:
         self._housekeeping_at = 0.0

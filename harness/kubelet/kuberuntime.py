@@ -14,7 +14,7 @@ from harness.kubelet.backoff import Backoff
 from harness.kubelet.container_config import MountedVolume
 from harness.kubelet.container_kill import ContainerKiller
 from harness.kubelet.container_start import ContainerStarter, PodSandbox
-from harness.kubelet.dns import PodDNS, pod_dns
+from harness.kubelet.dns import pod_dns
 from harness.kubelet.events import NORMAL, WARNING, EventRecorder
 from harness.kubelet.formats import format_duration, format_pod
 from harness.kubelet.labels import container_hash
@@ -184,7 +184,10 @@ class KubeRuntime:
             return None
         dns = pod_dns(pod)
         try:
-            config = self._config(pod, actions.attempt, dns, cgroup_parent)
+            folder = str(self._paths.log_directory(pod))
+            config = pod_sandbox_config(
+                pod, actions.attempt, dns=dns.config, log_directory=folder, cgroup_parent=cgroup_parent
+            )
         except ValueError as error:
             self._events.event(pod, WARNING, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
             message = f'Failed to generate sandbox config for pod "{format_pod(pod)}": {error}'
@@ -217,10 +220,6 @@ class KubeRuntime:
         with suppress(RuntimeServiceError):  # the pod runs without this answer
             for request in self._service.unserved_requests(sandbox_id, config):
                 self._events.event(pod, WARNING, _UNSERVED_REASONS[request.capability], request.in_words())
-
-    def _config(self, pod: V1Pod, attempt: int, dns: PodDNS, cgroup_parent: str) -> PodSandboxConfig:
-        folder = str(self._paths.log_directory(pod))
-        return pod_sandbox_config(pod, attempt, dns=dns.config, log_directory=folder, cgroup_parent=cgroup_parent)
 
     def _kill_sandbox(self, pod: V1Pod, status: RuntimePodStatus) -> SyncStep | None:
         try:

@@ -23,7 +23,6 @@ POD_DELETION_GRACE_PERIOD: Final = "io.kubernetes.pod.deletionGracePeriod"
 CONFIG_SOURCE: Final = "kubernetes.io/config.source"
 CONFIG_HASH: Final = "kubernetes.io/config.hash"
 CONFIG_SEEN: Final = "kubernetes.io/config.seen"
-CONFIG_MIRROR: Final = "kubernetes.io/config.mirror"
 
 _FNV_OFFSET: Final = 0x811C9DC5
 _FNV_PRIME: Final = 0x01000193

@@ -13,7 +13,6 @@ PENDING: Final = "Pending"
 RUNNING: Final = "Running"
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
-UNKNOWN_PHASE: Final = "Unknown"
 
 
 class V1StateWaiting(Record):

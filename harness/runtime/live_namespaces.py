@@ -66,7 +66,8 @@ def named_namespaces() -> Iterator[tuple[str, str]]:
             inode = path.stat().st_ino
             if inode not in seen:
                 seen.add(inode)
-                yield f"{_command(process)} [{process.name}]", os.fspath(path)
+                command = (process / "comm").read_text(errors="replace").strip().replace("/", "_")
+                yield f"{command} [{process.name}]", os.fspath(path)
 
 
 def _read(name: str, namespace: Namespace) -> LiveNamespace:
@@ -82,7 +83,3 @@ def _are_neighbours(one: Namespace, other: Namespace) -> bool:
             if namespace_id(outside) is not None:
                 return True
     return False
-
-
-def _command(process: Path) -> str:
-    return (process / "comm").read_text(errors="replace").strip().replace("/", "_")
