@@ -65,9 +65,8 @@ class Kubelet:
         self._queue: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._restarts: set[str] = set()
         self._sources_seen = False
-        self._workers = PodWorkers(
-            parts.functions, on_error=self._log_error, on_finish=lambda: self._queue.put(self._look_soon)
-        )
+        on_finish = partial(self._queue.put, self._look_soon)
+        self._workers = PodWorkers(parts.functions, on_error=self._log_error, on_finish=on_finish)
         self._pleg = parts.pleg
         self._pleg.on_event = lambda event: self._queue.put(lambda: self._on_event(event))
         self._housekeeping_at = 0.0

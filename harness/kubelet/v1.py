@@ -71,18 +71,9 @@ class V1Volume(V1Object):
     _refused: ClassVar[dict[str, str]] = {
         **dict.fromkeys(
             [
-                *(
-                    "awsElasticBlockStore",
-                    "azureDisk",
-                    "cephfs",
-                    "cinder",
-                    "downwardAPI",
-                    "fc",
-                    "flexVolume",
-                    "flocker",
-                ),
-                *("gcePersistentDisk", "gitRepo", "image", "iscsi", "nfs", "photonPersistentDisk", "portworxVolume"),
-                *("projected", "quobyte", "rbd", "scaleIO", "storageos", "vsphereVolume"),
+                *("awsElasticBlockStore", "azureDisk", "cephfs", "cinder", "downwardAPI", "fc", "flexVolume"),
+                *("flocker", "gcePersistentDisk", "gitRepo", "image", "iscsi", "nfs", "photonPersistentDisk"),
+                *("portworxVolume", "projected", "quobyte", "rbd", "scaleIO", "storageos", "vsphereVolume"),
             ],
             _LACKING,
         ),
