@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.bench.process import Chain, Ended, PluginFailedError, Request, run_chains, run_one
-from harness.libcni.attachment import PROTOCOL_VARIABLES, Attachment
+from harness.libcni.attachment import PROTOCOL_VARIABLES, ContainerAttachment
 from harness.libcni.execute import Executor
 from harness.libcni.networks import NetworkList
 from harness.libcni.request import request_config
@@ -24,7 +24,7 @@ _IFNAME: Final = "eth0"
 class Attached:
     """An attachment, the result of its ADD, and how long each plugin took: `(type, execution)` in their order."""
 
-    attachment: Attachment
+    attachment: ContainerAttachment
     result: Mapping[str, object] | None = None
     executions: list[tuple[str, Ended]] = field(default_factory=list)
 
@@ -33,7 +33,7 @@ def attached_to(netns: str, capability_args: Mapping[str, object] | None = None)
     """Return an attachment of a new container, as containerd asks for one, before its ADD; `netns` is a path."""
     container_id = uuid.uuid4().hex + uuid.uuid4().hex
     args = pod_cni_args("default", f"pod-{container_id[:8]}", container_id, container_id[:32])
-    attachment = Attachment(
+    attachment = ContainerAttachment(
         container_id=container_id,
         netns=netns,
         ifname=_IFNAME,
@@ -103,7 +103,7 @@ class Caller:
         """Ask the first plugin for its STATUS, in the version that introduced the verb. Raises PluginFailedError."""
         plugin = self.network.plugins[0]
         config = request_config(replace(self.network, cni_version=VERB_SINCE["STATUS"]), plugin)
-        environ = Attachment(container_id="", netns="", ifname="").environment()
+        environ = ContainerAttachment(container_id="", netns="", ifname="").environment()
         return run_one(self._request(plugin.type, "STATUS", environ, config), timeout=self.timeout)
 
     def _request(self, type: str, verb: str, environ: Mapping[str, str], stdin: bytes) -> Request:

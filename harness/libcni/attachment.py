@@ -11,7 +11,7 @@ PROTOCOL_VARIABLES = ("CNI_COMMAND", "CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME
 
 
 @dataclass(frozen=True)
-class Attachment:
+class ContainerAttachment:
     """The runtime's parameters for one attachment.
 
     `netns` is the path of the network namespace, empty when it is gone. `cni_args` are the pairs of CNI_ARGS in

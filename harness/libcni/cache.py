@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.files import read_regular, write_atomically
-from harness.libcni.attachment import Attachment
+from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.networks import NetworkList
 from skel.decoders import choice, dict_of, list_of, raw, string
 from skel.errors import CniError
@@ -28,7 +28,7 @@ class CachedAttachment:
     """An existing attachment: its configuration (JSON text, may be empty) and its result."""
 
     network: str
-    attachment: Attachment
+    attachment: ContainerAttachment
     config: bytes
     result: dict[str, object] | None
 
@@ -47,7 +47,7 @@ class ResultCache:
         check_ifname(ifname)
         return self._folder / f"{network}-{container_id}-{ifname}"
 
-    def store(self, network: NetworkList, attachment: Attachment, result: Mapping[str, object]) -> None:
+    def store(self, network: NetworkList, attachment: ContainerAttachment, result: Mapping[str, object]) -> None:
         """Write the result of an ADD durably; a crash leaves the old file or the new one. Raises OSError."""
         path = self.path(network.name, attachment.container_id, attachment.ifname)
         entry: dict[str, object] = {
@@ -73,7 +73,7 @@ class ResultCache:
         A bare result counts as one; early libcni wrote it without the other keys.
         """
         path = self.path(network, container_id, ifname)
-        bare = CachedAttachment(network, Attachment(container_id, "", ifname), b"", None)
+        bare = CachedAttachment(network, ContainerAttachment(container_id, "", ifname), b"", None)
         cached = self._read(path, bare)
         if cached is None:
             return None
@@ -154,7 +154,7 @@ class _Entry(Record):
     result: dict[str, object] | None = field(dict_of(raw), default=None)
 
     def cached(self) -> CachedAttachment:
-        attachment = Attachment(
+        attachment = ContainerAttachment(
             container_id=self.container_id,
             netns=self.netns,
             ifname=self.if_name,

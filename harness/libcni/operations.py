@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from harness.libcni.attachment import Attachment
+from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.cache import CachedAttachment, ResultCache
 from harness.libcni.execute import Execution, Executor, PluginError
 from harness.libcni.networks import NetworkList, PluginConfig
@@ -14,7 +14,7 @@ from lean import span
 from skel.errors import CniError, Code
 from skel.versions import CURRENT, VERB_SINCE, at_least
 
-_NOWHERE = Attachment(container_id="", netns="", ifname="")
+_NOWHERE = ContainerAttachment(container_id="", netns="", ifname="")
 
 
 def plugin_versions(executor: Executor, type: str) -> list[str]:
@@ -38,7 +38,7 @@ class Libcni:
         self._cache = cache
         self._warn = warn
 
-    def add(self, network: NetworkList, attachment: Attachment) -> dict[str, object]:
+    def add(self, network: NetworkList, attachment: ContainerAttachment) -> dict[str, object]:
         """Make an attachment and return its result, in the list's version.
 
         Nothing is run if the attachment exists already, or if a plugin is missing. If a plugin fails, DEL of every
@@ -61,7 +61,7 @@ class Libcni:
                 raise
         return result
 
-    def delete(self, network: NetworkList, attachment: Attachment) -> None:
+    def delete(self, network: NetworkList, attachment: ContainerAttachment) -> None:
         """Undo an attachment, plugins in reverse order; a missing attachment is no error.
 
         Arguments that the caller does not give are taken from the ADD. The first failure stops the operation and keeps
@@ -71,7 +71,7 @@ class Libcni:
             for failure in self._delete(network, attachment):
                 raise failure
 
-    def delete_leftover(self, network: NetworkList, attachment: Attachment) -> list[Exception]:
+    def delete_leftover(self, network: NetworkList, attachment: ContainerAttachment) -> list[Exception]:
         """Undo an attachment whose container is gone; return the failures.
 
         All plugins are executed, unlike in `delete`: a chained plugin whose DEL always fails would keep the others'
@@ -86,7 +86,7 @@ class Libcni:
             failure.add_note(f"stale attachment: container {attachment.container_id}, {attachment.ifname}")
         return failed
 
-    def check(self, network: NetworkList, attachment: Attachment) -> None:
+    def check(self, network: NetworkList, attachment: ContainerAttachment) -> None:
         """Ask every plugin whether an attachment is as its ADD left it; nothing is asked with `disableCheck`.
 
         Raises PluginError; CniError if the list is below 0.4.0 (1) or no result is cached (3).
@@ -107,7 +107,7 @@ class Libcni:
             for plugin in network.plugins:
                 require_success(self._run(network, plugin, "CHECK", attachment, prev_result))
 
-    def gc(self, network: NetworkList, valid: Sequence[tuple[str, str]]) -> list[Attachment]:
+    def gc(self, network: NetworkList, valid: Sequence[tuple[str, str]]) -> list[ContainerAttachment]:
         """Undo every cached attachment that is not among `valid`, then run GC of each plugin.
 
         `valid` are pairs of container ID and interface name. Returns the undone attachments. Nothing is done with
@@ -119,7 +119,7 @@ class Libcni:
         with span("GCNetworkList", network=network.name):
             return self._gc(network, valid)
 
-    def _gc(self, network: NetworkList, valid: Sequence[tuple[str, str]]) -> list[Attachment]:
+    def _gc(self, network: NetworkList, valid: Sequence[tuple[str, str]]) -> list[ContainerAttachment]:
         failures: list[Exception] = []
         undone = []
         for cached in self._cache.attachments():
@@ -145,14 +145,14 @@ class Libcni:
                         stdin = request_config(network, plugin)
                         require_success(self._executor.run(plugin.type, "STATUS", stdin, _NOWHERE.environment()))
 
-    def _add_plugins(self, network: NetworkList, attachment: Attachment) -> dict[str, object]:
+    def _add_plugins(self, network: NetworkList, attachment: ContainerAttachment) -> dict[str, object]:
         result: dict[str, object] | None = None
         for plugin in network.plugins:
             execution = self._run(network, plugin, "ADD", attachment, result)
             result = decode_result(execution, network.cni_version)
         return result or {}
 
-    def _delete(self, network: NetworkList, attachment: Attachment) -> Iterator[PluginError]:
+    def _delete(self, network: NetworkList, attachment: ContainerAttachment) -> Iterator[PluginError]:
         """Execute DEL of the plugins in reverse order, and yield each failure; a failure keeps the cached result.
 
         Raises CniError.
@@ -174,7 +174,7 @@ class Libcni:
             self._warn(f"result cache: {error}")
 
     def _delete_plugins(
-        self, network: NetworkList, attachment: Attachment, prev_result: dict[str, object] | None
+        self, network: NetworkList, attachment: ContainerAttachment, prev_result: dict[str, object] | None
     ) -> Iterator[PluginError]:
         for plugin in reversed(network.plugins):
             try:
@@ -182,7 +182,7 @@ class Libcni:
             except PluginError as error:
                 yield error
 
-    def _store(self, network: NetworkList, attachment: Attachment, result: dict[str, object]) -> None:
+    def _store(self, network: NetworkList, attachment: ContainerAttachment, result: dict[str, object]) -> None:
         try:
             with span("cacheAdd"):
                 self._cache.store(network, attachment, result)
@@ -190,7 +190,7 @@ class Libcni:
             msg = f"cannot cache the result of {_named(network, attachment)}"
             raise CniError(Code.IO_FAILURE, msg, str(error)) from error
 
-    def _cached(self, network: NetworkList, attachment: Attachment) -> CachedAttachment | None:
+    def _cached(self, network: NetworkList, attachment: ContainerAttachment) -> CachedAttachment | None:
         return self._cache.load(network.name, attachment.container_id, attachment.ifname)
 
     def _delete_result(self, network: NetworkList, cached: CachedAttachment | None) -> dict[str, object] | None:
@@ -217,7 +217,7 @@ class Libcni:
         network: NetworkList,
         plugin: PluginConfig,
         verb: str,
-        attachment: Attachment,
+        attachment: ContainerAttachment,
         prev_result: dict[str, object] | None,
     ) -> Execution:
         with span(f"{verb.lower()}Network", plugin=plugin.type):
@@ -225,7 +225,7 @@ class Libcni:
             return self._executor.run(plugin.type, verb, stdin, attachment.environment())
 
 
-def _with_cached_args(attachment: Attachment, cached: CachedAttachment | None) -> Attachment:
+def _with_cached_args(attachment: ContainerAttachment, cached: CachedAttachment | None) -> ContainerAttachment:
     """Add the arguments of the ADD that the caller did not give."""
     if cached is None:
         return attachment
@@ -236,5 +236,5 @@ def _with_cached_args(attachment: Attachment, cached: CachedAttachment | None) -
     )
 
 
-def _named(network: NetworkList, attachment: Attachment) -> str:
+def _named(network: NetworkList, attachment: ContainerAttachment) -> str:
     return f"attachment {attachment.ifname} of container {attachment.container_id} to {network.name}"

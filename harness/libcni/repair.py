@@ -10,7 +10,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from harness.libcni.attachment import Attachment
+from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.cache import CachedAttachment, ResultCache
 from harness.libcni.execute import Executor, PluginError
 from harness.libcni.networks import NetworkError, NetworkList, PluginConfig, parse_network_list
@@ -65,7 +65,7 @@ class _Request(NamedTuple):
     """The input of the plugins: the list, the attachment with its namespace, the result of the ADD."""
 
     network: NetworkList
-    attachment: Attachment
+    attachment: ContainerAttachment
     result: dict[str, object]
 
 

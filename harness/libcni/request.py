@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from harness.libcni.attachment import Attachment
+from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.networks import NetworkList, PluginConfig
 from skel.repairs import LISTED
 
@@ -16,7 +16,7 @@ def request_config(
     plugin: PluginConfig,
     *,
     prev_result: Mapping[str, object] | None = None,
-    attachment: Attachment | None = None,
+    attachment: ContainerAttachment | None = None,
     valid_attachments: Sequence[tuple[str, str]] | None = None,
 ) -> bytes:
     """Derive a plugin's request configuration, as one line of compact JSON.
@@ -39,7 +39,7 @@ def request_config(
 
 
 def repair_config(
-    network: NetworkList, plugin: PluginConfig, attachments: Sequence[tuple[Attachment, Mapping[str, object]]]
+    network: NetworkList, plugin: PluginConfig, attachments: Sequence[tuple[ContainerAttachment, Mapping[str, object]]]
 ) -> bytes:
     """Derive the configuration of one REPAIR for many attachments, each given with the result of its ADD."""
     request = _keys_of_file(network, plugin, _GENERATED | {"capabilities"})
@@ -66,7 +66,7 @@ def _keys_of_file(network: NetworkList, plugin: PluginConfig, dropped: frozenset
     return request
 
 
-def _runtime_config(plugin: PluginConfig, attachment: Attachment) -> dict[str, object]:
+def _runtime_config(plugin: PluginConfig, attachment: ContainerAttachment) -> dict[str, object]:
     return {name: value for name, value in attachment.capability_args.items() if name in plugin.capabilities}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from harness.files import write_atomically
-from harness.libcni.attachment import Attachment
+from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.networks import NetworkError, NetworkList, parse_network_list
 from harness.libcni.operations import Libcni
 from harness.output import message_of
@@ -169,5 +169,5 @@ class Collector:
             with suppress(NetworkError):
                 network = parse_network_list(leftover.cached.config)
         # The namespace is gone: SPEC.md has DEL succeed without one, not with a dead path.
-        attachment = Attachment(leftover.container_id, "", leftover.ifname or _ANY_IFNAME)
+        attachment = ContainerAttachment(leftover.container_id, "", leftover.ifname or _ANY_IFNAME)
         return self._libcni.delete_leftover(network, attachment)

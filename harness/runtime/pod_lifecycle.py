@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.files import LockHeldError, write_atomically
-from harness.libcni.attachment import Attachment
+from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.cache import ResultCache
 from harness.libcni.execute import Execution, Executor, PluginError, PluginNotFoundError
 from harness.libcni.networks import NetworkError, NetworkList, parse_network_list
@@ -265,9 +265,9 @@ def _ways_out(network: NetworkList) -> str:
     )
 
 
-def _attachment(pod: Pod, network: PodNetwork) -> Attachment:
+def _attachment(pod: Pod, network: PodNetwork) -> ContainerAttachment:
     pairs = pod_cni_args(pod.namespace, pod.name, pod.container_id, pod.uid) | network.cni_args
-    return Attachment(
+    return ContainerAttachment(
         container_id=pod.container_id,
         # Empty if the netns is gone, as after a reboot: SPEC.md has DEL succeed without one, not with a dead path.
         netns=pod.netns if sandbox_exists(pod.netns) else "",

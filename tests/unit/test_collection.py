@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from harness.libcni.attachment import Attachment
+from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.networks import NetworkList, parse_network_list
 from harness.runtime.collection import Collector
 from harness.runtime.leftovers import Survey, Trace, TracedAttachment
@@ -21,11 +21,11 @@ class Recorder:
         self.deleted: list[str] = []
         self.valid: list[list[tuple[str, str]]] = []
 
-    def delete_leftover(self, _: NetworkList, attachment: Attachment) -> list[Exception]:
+    def delete_leftover(self, _: NetworkList, attachment: ContainerAttachment) -> list[Exception]:
         self.deleted.append(attachment.container_id)
         return []
 
-    def gc(self, _: NetworkList, valid: list[tuple[str, str]]) -> list[Attachment]:
+    def gc(self, _: NetworkList, valid: list[tuple[str, str]]) -> list[ContainerAttachment]:
         self.valid.append(valid)
         return []
 

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from harness.libcni.attachment import Attachment
+from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.networks import NetworkList, parse_network_list
 from harness.libcni.request import request_config
 from skel.errors import CniError
 
-ATTACHMENT = Attachment("pod1", "/run/netns/pod1", "eth0")
+ATTACHMENT = ContainerAttachment("pod1", "/run/netns/pod1", "eth0")
 PREV_RESULT = {"cniVersion": "1.1.0", "ips": [{"address": "10.1.0.5/16"}]}
 
 
@@ -22,7 +22,7 @@ def requested(
     listed: NetworkList,
     *,
     prev_result: dict[str, object] | None = None,
-    attachment: Attachment | None = ATTACHMENT,
+    attachment: ContainerAttachment | None = ATTACHMENT,
     valid_attachments: list[tuple[str, str]] | None = None,
 ) -> dict[str, object]:
     plugin = listed.plugins[0]
@@ -61,7 +61,7 @@ def test_it_is_one_line_of_compact_json() -> None:
 def test_capabilities_are_replaced_by_what_is_both_declared_and_supplied() -> None:
     ports = [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]
     given = {"portMappings": ports, "ips": ["10.1.0.9"], "mac": "c2:11:22:33:44:55"}
-    attachment = Attachment("pod1", "", "eth0", capability_args=given)
+    attachment = ContainerAttachment("pod1", "", "eth0", capability_args=given)
     listed = network(capabilities={"portMappings": True, "ips": False, "bandwidth": True})
 
     request = requested(listed, attachment=attachment)
@@ -73,7 +73,7 @@ def test_capabilities_are_replaced_by_what_is_both_declared_and_supplied() -> No
 def test_no_runtime_config_where_nothing_matches() -> None:
     listed = network(capabilities={"bandwidth": True}, runtimeConfig={"bandwidth": {}})
 
-    assert "runtimeConfig" not in requested(listed, attachment=Attachment("p", "", "e", (), {"mac": "x"}))
+    assert "runtimeConfig" not in requested(listed, attachment=ContainerAttachment("p", "", "e", (), {"mac": "x"}))
 
 
 def test_a_previous_result_is_there_only_when_there_is_one() -> None:
@@ -119,7 +119,7 @@ def test_without_an_attachment_capabilities_are_like_any_key() -> None:
 @pytest.mark.parametrize("pair", [("", "v"), ("a=b", "v"), ("a;b", "v"), ("a", "v;w"), ("a", "b=c"), ("a", "\0")])
 def test_pairs_that_would_be_read_differently_are_refused(pair: tuple[str, str]) -> None:
     with pytest.raises(CniError, match="CNI_ARGS: invalid pair") as raised:
-        Attachment("pod1", "", "eth0", (("K8S_POD_NAME", "pod1"), pair)).check_args()
+        ContainerAttachment("pod1", "", "eth0", (("K8S_POD_NAME", "pod1"), pair)).check_args()
 
     assert raised.value.code == 4
 
@@ -127,7 +127,7 @@ def test_pairs_that_would_be_read_differently_are_refused(pair: tuple[str, str])
 def test_the_environment_of_an_attachment() -> None:
     pairs = (("IgnoreUnknown", "1"), ("K8S_POD_NAME", "pod1"))
 
-    assert Attachment("pod1", "/run/netns/pod1", "eth0", pairs).environment() == {
+    assert ContainerAttachment("pod1", "/run/netns/pod1", "eth0", pairs).environment() == {
         "CNI_CONTAINERID": "pod1",
         "CNI_NETNS": "/run/netns/pod1",
         "CNI_IFNAME": "eth0",
@@ -139,4 +139,4 @@ def test_what_is_no_json_is_never_sent() -> None:
     listed = network(capabilities={"speed": True})
 
     with pytest.raises(ValueError, match="not JSON compliant"):
-        requested(listed, attachment=Attachment("p", "", "e", (), {"speed": float("nan")}))
+        requested(listed, attachment=ContainerAttachment("p", "", "e", (), {"speed": float("nan")}))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.libcni.attachment import Attachment
+from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.cache import CachedAttachment, ResultCache
 from harness.libcni.networks import parse_network_list
 from skel.errors import CniError
@@ -15,7 +15,7 @@ from skel.errors import CniError
 NETWORK = parse_network_list(b'{"cniVersion": "1.0.0", "name": "mynet", "plugins": [{"type": "bridge"}]}')
 RESULT = {"cniVersion": "1.0.0", "ips": [{"address": "10.1.0.5/16"}]}
 PORTS = [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]
-ATTACHMENT = Attachment(
+ATTACHMENT = ContainerAttachment(
     container_id="pod1",
     netns="/run/netns/pod1",
     ifname="eth0",
@@ -62,7 +62,7 @@ def test_a_file_is_where_and_what_libcni_would_write(cache: ResultCache, tmp_pat
 
 
 def test_what_is_empty_is_left_out(cache: ResultCache, path: Path) -> None:
-    cache.store(NETWORK, Attachment("pod1", "", "eth0"), {})
+    cache.store(NETWORK, ContainerAttachment("pod1", "", "eth0"), {})
 
     assert list(json.loads(path.read_text())) == ["kind", "containerId", "config", "ifName", "networkName"]
 
@@ -79,7 +79,7 @@ def test_a_bare_result_of_old_libcni_is_read(cache: ResultCache, path: Path, war
     path.write_text(json.dumps(RESULT))
 
     assert cache.load("mynet", "pod1", "eth0") == CachedAttachment(
-        "mynet", Attachment("pod1", "", "eth0"), b"", dict(RESULT)
+        "mynet", ContainerAttachment("pod1", "", "eth0"), b"", dict(RESULT)
     )
     assert warnings == []
 
@@ -162,7 +162,7 @@ def test_attachments_are_listed_by_file_name_without_broken_ones(
         ("pod10", "eth0"),
         ("x-pod1-y", "eth0"),
     ):
-        cache.store(NETWORK, Attachment(container_id, "", ifname), RESULT)
+        cache.store(NETWORK, ContainerAttachment(container_id, "", ifname), RESULT)
     (path.parent / "mynet-pod0-eth0").write_text("")
     (path.parent / ".mynet-pod1-eth0.1234.tmp").write_text(LIBCNI_FILE)
 

@@ -22,7 +22,7 @@ from typing import Final
 from harness.bench.resources import process_tree
 from harness.bench.server import serving
 from harness.bench.spawner import Spawner
-from harness.libcni.attachment import Attachment
+from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.cache import ResultCache
 from harness.libcni.execute import Executor
 from harness.libcni.networks import NetworkList, parse_network_list
@@ -106,7 +106,7 @@ def _add(site: Site, node: Node, bin_dir: Path, pods: int, ports: int) -> None:
     for number, netns in enumerate(site.pods(pods)):
         mapped = range(_FIRST_PORT + number * ports, _FIRST_PORT + (number + 1) * ports)
         mappings = [{"hostPort": port, "containerPort": port, "protocol": "tcp"} for port in mapped]
-        attachment = Attachment(f"{number:064x}", netns, "eth0", capability_args={"portMappings": mappings})
+        attachment = ContainerAttachment(f"{number:064x}", netns, "eth0", capability_args={"portMappings": mappings})
         node.run(libcni.add, network, attachment)
 
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import lean
-from harness.libcni.attachment import Attachment
+from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.cache import ResultCache
 from harness.libcni.execute import Executor
 from harness.libcni.networks import parse_network_list
@@ -31,8 +31,8 @@ _PLUGIN = {"type": "bridge", "bridge": "cni0", "isGateway": True, "ipMasq": True
 NETWORK = parse_network_list(json.dumps({"cniVersion": "1.0.0", "name": "net", "plugins": [_PLUGIN]}).encode())
 
 
-def _attachment(netns: str) -> Attachment:
-    return Attachment(f"c{Path(netns).name}", netns, "eth0")
+def _attachment(netns: str) -> ContainerAttachment:
+    return ContainerAttachment(f"c{Path(netns).name}", netns, "eth0")
 
 
 def add(bin_dir: str, var_lib_cni: str, pods: list[str], traced: bool) -> None:  # noqa: FBT001 -- pickled

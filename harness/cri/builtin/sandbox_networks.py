@@ -15,7 +15,7 @@ from harness.cri.builtin.sandbox_store import SandboxRecord
 from harness.cri.capability_args import capability_args, refused
 from harness.cri.messages import NETWORK_READY, PodSandboxConfig, RuntimeCondition
 from harness.cri.service import RuntimeServiceError
-from harness.libcni.attachment import Attachment
+from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.cache import ResultCache
 from harness.libcni.execute import Execution, Executor, PluginError
 from harness.libcni.networks import (
@@ -162,8 +162,8 @@ class SandboxNetworks:
         return parse_network_list(network.config.encode())
 
 
-def _attachment(sandbox: SandboxRecord, network: PodNetwork) -> Attachment:
-    return Attachment(
+def _attachment(sandbox: SandboxRecord, network: PodNetwork) -> ContainerAttachment:
+    return ContainerAttachment(
         container_id=sandbox.id,
         # Empty if the namespace is gone, as after a reboot: SPEC.md has DEL succeed without one, not with a dead path.
         netns=sandbox.netns if sandbox_exists(sandbox.netns) else "",

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.conformance.runtime_checks.driver import RuntimeDriver
-from harness.libcni.attachment import Attachment
+from harness.conformance.runtime_side.course import Course
+from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.execute import PluginError
 from harness.libcni.networks import NetworkList, parse_network_list, read_network_file
 from harness.libcni.outcome import decode_result
@@ -21,18 +21,18 @@ def _backwards(network: NetworkList) -> NetworkList:
 
 
 class _AddsBackwards(FaultyLibcni):
-    def _add_plugins(self, network: NetworkList, attachment: Attachment) -> dict[str, object]:
+    def _add_plugins(self, network: NetworkList, attachment: ContainerAttachment) -> dict[str, object]:
         return super()._add_plugins(_backwards(network), attachment)
 
 
 class _AddsPluginsBesideFirst(FaultyLibcni):
-    def _add_plugins(self, network: NetworkList, attachment: Attachment) -> dict[str, object]:
+    def _add_plugins(self, network: NetworkList, attachment: ContainerAttachment) -> dict[str, object]:
         *inlined, beside = network.plugins
         return super()._add_plugins(replace(network, plugins=(inlined[0], beside, *inlined[1:])), attachment)
 
 
 class _GoesOnWithAdd(FaultyLibcni):
-    def _add_plugins(self, network: NetworkList, attachment: Attachment) -> dict[str, object]:
+    def _add_plugins(self, network: NetworkList, attachment: ContainerAttachment) -> dict[str, object]:
         result: dict[str, object] | None = None
         failures: list[PluginError] = []
         for plugin in network.plugins:
@@ -48,32 +48,32 @@ class _GoesOnWithAdd(FaultyLibcni):
 
 
 class _AddsTwice(FaultyLibcni):
-    def add(self, network: NetworkList, attachment: Attachment) -> dict[str, object]:
+    def add(self, network: NetworkList, attachment: ContainerAttachment) -> dict[str, object]:
         super().add(network, attachment)
         self._cache.remove(network.name, attachment.container_id, attachment.ifname)
         return super().add(network, attachment)
 
 
 class _NeverDeletes(FaultyLibcni):
-    def delete(self, network: NetworkList, attachment: Attachment) -> None:
+    def delete(self, network: NetworkList, attachment: ContainerAttachment) -> None:
         pass
 
 
 class _LeavesFailedAdds(FaultyLibcni):
     def _delete_plugins(
-        self, network: NetworkList, attachment: Attachment, prev_result: dict[str, object] | None
+        self, network: NetworkList, attachment: ContainerAttachment, prev_result: dict[str, object] | None
     ) -> Iterator[PluginError]:
         if prev_result is not None:
             yield from super()._delete_plugins(network, attachment, prev_result)
 
 
 class _ReturnsNoRoutes(FaultyLibcni):
-    def add(self, network: NetworkList, attachment: Attachment) -> dict[str, object]:
+    def add(self, network: NetworkList, attachment: ContainerAttachment) -> dict[str, object]:
         return {key: value for key, value in super().add(network, attachment).items() if key != "routes"}
 
 
 class _HidesTheError(FaultyLibcni):
-    def add(self, network: NetworkList, attachment: Attachment) -> dict[str, object]:
+    def add(self, network: NetworkList, attachment: ContainerAttachment) -> dict[str, object]:
         try:
             return super().add(network, attachment)
         except PluginError:
@@ -81,28 +81,28 @@ class _HidesTheError(FaultyLibcni):
 
 
 class _DeletesForwards(FaultyLibcni):
-    def delete(self, network: NetworkList, attachment: Attachment) -> None:
+    def delete(self, network: NetworkList, attachment: ContainerAttachment) -> None:
         super().delete(_backwards(network), attachment)
 
 
 class _GoesOnWithDel(FaultyLibcni):
-    def delete(self, network: NetworkList, attachment: Attachment) -> None:
+    def delete(self, network: NetworkList, attachment: ContainerAttachment) -> None:
         for failure in list(self._delete(network, attachment)):
             raise failure
 
 
 class _DeletesInAnOldVersion(FaultyLibcni):
-    def delete(self, network: NetworkList, attachment: Attachment) -> None:
+    def delete(self, network: NetworkList, attachment: ContainerAttachment) -> None:
         super().delete(replace(network, cni_version="1.0.0"), attachment)
 
 
 class _ChecksBackwards(FaultyLibcni):
-    def check(self, network: NetworkList, attachment: Attachment) -> None:
+    def check(self, network: NetworkList, attachment: ContainerAttachment) -> None:
         super().check(_backwards(network), attachment)
 
 
 class _ChecksAfterDel(FaultyLibcni):
-    def delete(self, network: NetworkList, attachment: Attachment) -> None:
+    def delete(self, network: NetworkList, attachment: ContainerAttachment) -> None:
         super().delete(network, attachment)
         self._run(network, network.plugins[0], "CHECK", attachment, {"cniVersion": network.cni_version})
 
@@ -125,7 +125,7 @@ class _StopsGc(FaultyLibcni):
 
 
 class _ReturnsOneErrorOfGc(FaultyLibcni):
-    def gc(self, network: NetworkList, valid: Sequence[tuple[str, str]]) -> list[Attachment]:
+    def gc(self, network: NetworkList, valid: Sequence[tuple[str, str]]) -> list[ContainerAttachment]:
         try:
             return super().gc(network, valid)
         except ExceptionGroup as errors:
@@ -133,14 +133,14 @@ class _ReturnsOneErrorOfGc(FaultyLibcni):
 
 
 class _CollectsInsteadOfDel(FaultyLibcni):
-    def gc(self, network: NetworkList, valid: Sequence[tuple[str, str]]) -> list[Attachment]:
+    def gc(self, network: NetworkList, valid: Sequence[tuple[str, str]]) -> list[ContainerAttachment]:
         del valid
         assert not list(self._gc_plugins(network, []))
         return []
 
 
 class _CollectsDuringAdd(FaultyLibcni):
-    def _add_plugins(self, network: NetworkList, attachment: Attachment) -> dict[str, object]:
+    def _add_plugins(self, network: NetworkList, attachment: ContainerAttachment) -> dict[str, object]:
         def collect(request: Request) -> None:
             if request.verb == "ADD" and not request.is_first:
                 super(_CollectsDuringAdd, self).gc(network, [(attachment.container_id, attachment.ifname)])
@@ -150,7 +150,7 @@ class _CollectsDuringAdd(FaultyLibcni):
 
 
 class _AddsTwoAtOnce(FaultyLibcni):
-    def _add_plugins(self, network: NetworkList, attachment: Attachment) -> dict[str, object]:
+    def _add_plugins(self, network: NetworkList, attachment: ContainerAttachment) -> dict[str, object]:
         other = replace(attachment, ifname="net1")
 
         def add_another(request: Request) -> None:
@@ -193,7 +193,7 @@ class _ReadsEveryFolder(FaultyLibcni):
 class _EndlessContainers(RuntimeDriver):
     """A course on which the containers' namespaces stay."""
 
-    def end(self, *attachments: Attachment) -> None:
+    def end(self, *attachments: ContainerAttachment) -> None:
         """Leave them."""
         del attachments
 

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.libcni.attachment import Attachment
+from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.cache import ResultCache
 from harness.libcni.execute import Executor
 from harness.libcni.networks import NetworkList, parse_network_list
@@ -37,7 +37,7 @@ if answer is not None:
 sys.exit(code)
 """
 
-POD1 = Attachment(
+POD1 = ContainerAttachment(
     "pod1",
     "/run/netns/pod1",
     "eth0",
@@ -45,7 +45,7 @@ POD1 = Attachment(
     {"portMappings": [{"hostPort": 80}], "mac": "c2:11:22:33:44:55"},
 )
 
-BARE_POD1 = Attachment("pod1", "", "eth0")
+BARE_POD1 = ContainerAttachment("pod1", "", "eth0")
 
 
 class Node:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.libcni.attachment import Attachment
+from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.execute import PluginError, PluginNotFoundError
 from harness.libcni.networks import parse_network_list
 from skel.errors import CniError
@@ -116,16 +116,16 @@ def test_a_second_add_of_an_attachment_runs_nothing(node: Node) -> None:
 @pytest.mark.parametrize(
     "attachment",
     [
-        Attachment("", "/n", "eth0"),
-        Attachment("a b", "/n", "eth0"),
-        Attachment("pod1", "/n", ""),
-        Attachment("pod1", "/n", "a-name-that-is-too-long"),
-        Attachment("pod1", "/n", ".."),
-        Attachment("pod1", "/n", "a:b"),
-        Attachment("pod1", "/n", "eth0", (("a", "b;c"),)),
+        ContainerAttachment("", "/n", "eth0"),
+        ContainerAttachment("a b", "/n", "eth0"),
+        ContainerAttachment("pod1", "/n", ""),
+        ContainerAttachment("pod1", "/n", "a-name-that-is-too-long"),
+        ContainerAttachment("pod1", "/n", ".."),
+        ContainerAttachment("pod1", "/n", "a:b"),
+        ContainerAttachment("pod1", "/n", "eth0", (("a", "b;c"),)),
     ],
 )
-def test_an_attachment_that_cannot_be_runs_nothing(node: Node, attachment: Attachment) -> None:
+def test_an_attachment_that_cannot_be_runs_nothing(node: Node, attachment: ContainerAttachment) -> None:
     with pytest.raises(CniError):
         node.libcni.add(network(), attachment)
 

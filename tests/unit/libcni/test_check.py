@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.libcni.attachment import Attachment
+from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.execute import PluginError
 from skel.errors import CniError
 from tests.unit.libcni.recorder import FAILURE, POD1, Node, network
@@ -12,7 +12,7 @@ def test_check_asks_every_plugin_with_the_final_result(node: Node) -> None:
     result = node.libcni.add(network(), POD1)
     node.take_calls()
 
-    node.libcni.check(network(), Attachment("pod1", "/run/netns/pod1", "eth0"))
+    node.libcni.check(network(), ContainerAttachment("pod1", "/run/netns/pod1", "eth0"))
 
     calls = node.take_calls()
     assert [f"{call['verb']} {call['plugin']}" for call in calls] == ["CHECK first", "CHECK second", "CHECK third"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.libcni.attachment import Attachment
+from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.execute import PluginError
 from tests.unit.libcni.recorder import BARE_POD1, FAILURE, POD1, Node, names, network
 
@@ -36,7 +36,8 @@ def test_del_prefers_its_own_arguments(node: Node) -> None:
     node.take_calls()
 
     node.libcni.delete(
-        network(types=("first",)), Attachment("pod1", "", "eth0", (("A", "b"),), {"portMappings": [{"hostPort": 1}]})
+        network(types=("first",)),
+        ContainerAttachment("pod1", "", "eth0", (("A", "b"),), {"portMappings": [{"hostPort": 1}]}),
     )
 
     (call,) = node.take_calls()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.libcni.attachment import Attachment
+from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.networks import parse_network_list
 from tests.unit.libcni.recorder import FAILURE, POD1, Node, names, network
 
@@ -10,7 +10,7 @@ from tests.unit.libcni.recorder import FAILURE, POD1, Node, names, network
 def test_gc_deletes_what_is_cached_but_not_valid_and_then_asks_every_plugin(node: Node) -> None:
     for container_id in ("pod1", "pod2", "pod3"):
         node.libcni.add(
-            network(), Attachment(container_id, f"/run/netns/{container_id}", "eth0", (("A", container_id),))
+            network(), ContainerAttachment(container_id, f"/run/netns/{container_id}", "eth0", (("A", container_id),))
         )
     other = parse_network_list(b'{"cniVersion":"1.1.0","name":"other","plugins":[{"type":"first"}]}')
     node.libcni.add(other, POD1)
@@ -42,7 +42,7 @@ def test_gc_deletes_what_is_cached_but_not_valid_and_then_asks_every_plugin(node
 
 def test_gc_goes_on_past_failures_and_reports_them_together(node: Node) -> None:
     for container_id in ("pod1", "pod2"):
-        node.libcni.add(network(types=("first",)), Attachment(container_id, "", "eth0"))
+        node.libcni.add(network(types=("first",)), ContainerAttachment(container_id, "", "eth0"))
     node.take_calls()
     node.answer("first", "DEL", FAILURE)
     node.answer("first", "GC", FAILURE)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.libcni.attachment import Attachment
+from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.cache import ResultCache
 from harness.libcni.execute import Executor, PluginError
 from harness.libcni.networks import NetworkList, parse_network_list
@@ -54,7 +54,7 @@ def test_debians_host_local_serves_a_whole_life(
 def test_debians_host_local_says_what_is_wrong(tmp_path: Path, host_local: Callable[[str], NetworkList]) -> None:
     libcni = Libcni(Executor([Path("/usr/lib/cni")]), ResultCache(tmp_path / "cni", warn=print), warn=print)
     for number in range(3, 8):
-        libcni.add(host_local("1.0.0"), Attachment(f"pod{number}", "/proc/self/ns/net", "eth0"))
+        libcni.add(host_local("1.0.0"), ContainerAttachment(f"pod{number}", "/proc/self/ns/net", "eth0"))
 
     with pytest.raises(PluginError, match=r"plugin host-local: ADD failed with code 999: .*no IP addresses available"):
         libcni.add(host_local("1.0.0"), POD1)
