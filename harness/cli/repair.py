@@ -111,9 +111,9 @@ def _folders_of_pods(node: "Node") -> list[Path]:
 
 
 def _is_failure(repair: "Repair") -> bool:
-    from harness.libcni.repair import Outcome
+    from harness.libcni.repair import RepairOutcome
 
-    return repair.outcome is Outcome.FAILED or (repair.outcome is Outcome.DELETED and bool(repair.problem))
+    return repair.outcome is RepairOutcome.FAILED or (repair.outcome is RepairOutcome.DELETED and bool(repair.problem))
 
 
 def _title(repair: "Repair") -> str:

@@ -20,7 +20,7 @@ from lean import span
 from skel.errors import CniError
 
 
-class Outcome(StrEnum):
+class RepairOutcome(StrEnum):
     """The end of an attachment's repair."""
 
     OK = "ok"
@@ -31,7 +31,7 @@ class Outcome(StrEnum):
     """The runtime deleted it meanwhile, so everything that was put back was removed again."""
 
 
-class Live(NamedTuple):
+class LiveAttachment(NamedTuple):
     """An attachment, the cache that has it, and the path of its network namespace, which exists."""
 
     cache: ResultCache
@@ -51,7 +51,7 @@ class Repair(NamedTuple):
 
     cached: CachedAttachment
     netns: str
-    outcome: Outcome
+    outcome: RepairOutcome
     plugins: tuple[PluginOutcome, ...] = ()
     error: str = ""
 
@@ -82,7 +82,7 @@ def namespace_of(cached: CachedAttachment) -> str:
     return ""
 
 
-def repair_attachments(executor: Executor, live: Sequence[Live]) -> list[Repair]:
+def repair_attachments(executor: Executor, live: Sequence[LiveAttachment]) -> list[Repair]:
     """Execute REPAIR of all plugins in the order of ADD, past failures. Return the outcomes in the order of `live`.
 
     All have one configuration, and no two are of one container. Each plugin is executed once for all of them. Then the
@@ -95,12 +95,12 @@ def repair_attachments(executor: Executor, live: Sequence[Live]) -> list[Repair]
         try:
             requests[index] = _read(each.cached, each.netns)
         except (NetworkError, CniError) as error:
-            repairs[index] = Repair(each.cached, each.netns, Outcome.FAILED, error=str(error))
+            repairs[index] = Repair(each.cached, each.netns, RepairOutcome.FAILED, error=str(error))
     if requests:
         ready = list(requests.values())
         answers = [_repaired(executor, plugin, ready) for plugin in ready[0].network.plugins]
         for index, *plugins in zip(requests, *answers, strict=True):
-            outcome = Outcome.FAILED if any(plugin.error for plugin in plugins) else Outcome.OK
+            outcome = RepairOutcome.FAILED if any(plugin.error for plugin in plugins) else RepairOutcome.OK
             repairs[index] = Repair(live[index].cached, live[index].netns, outcome, tuple(plugins))
             if is_gone(live[index].cache, live[index].cached):
                 repairs[index] = remove_again(executor, repairs[index])
@@ -117,7 +117,7 @@ def remove_again(executor: Executor, repaired: Repair) -> Repair:
     """Execute DEL of all plugins in reverse order: the runtime has deleted the attachment during its repair."""
     request = _read(repaired.cached, repaired.netns)
     outcomes = [_executed(executor, plugin, request, "DEL") for plugin in reversed(request.network.plugins)]
-    return repaired._replace(outcome=Outcome.DELETED, plugins=tuple(each for each in outcomes if each.error))
+    return repaired._replace(outcome=RepairOutcome.DELETED, plugins=tuple(each for each in outcomes if each.error))
 
 
 def _read(cached: CachedAttachment, netns: str) -> _Request:

@@ -8,9 +8,9 @@ from typing import NamedTuple, TypeVar
 from harness.libcni.cache import CachedAttachment, ResultCache
 from harness.libcni.execute import Executor
 from harness.libcni.repair import (
-    Live,
-    Outcome,
+    LiveAttachment,
     Repair,
+    RepairOutcome,
     is_gone,
     namespace_of,
     remove_again,
@@ -76,7 +76,9 @@ class NodeRepair:
         gone = [
             (cache, repair)
             for cache, repair in self._repaired
-            if repair.outcome in {Outcome.OK, Outcome.FAILED} and repair.plugins and is_gone(cache, repair.cached)
+            if repair.outcome in {RepairOutcome.OK, RepairOutcome.FAILED}
+            and repair.plugins
+            and is_gone(cache, repair.cached)
         ]
         self._repaired = [each for each in self._repaired if not any(each[1] is repair for _, repair in gone)]
         named = [(repair.cached.attachment.container_id, repair) for _, repair in gone]
@@ -102,10 +104,10 @@ class NodeRepair:
         """Repair the first attachment of each container, then the second of each."""
         repairs: list[tuple[_Known, Repair]] = []
         for attachments in zip(*containers, strict=True):
-            live: list[tuple[_Known, Live]] = []
+            live: list[tuple[_Known, LiveAttachment]] = []
             for each in attachments:
                 found = _look_up(each)
-                if isinstance(found, Live):
+                if isinstance(found, LiveAttachment):
                     live.append((each, found))
                 else:
                     repairs.append((each, found))
@@ -138,7 +140,7 @@ def _named(slices: Iterable[list[list[_Known]]]) -> list[tuple[str, list[list[_K
     return [(each[0][0].cached.attachment.container_id, each) for each in slices]
 
 
-def _look_up(known: _Known) -> Live | Repair:
+def _look_up(known: _Known) -> LiveAttachment | Repair:
     """Return an attachment that has its network namespace, or the reason not to repair it."""
     cached = known.cached
     netns = namespace_of(cached)
@@ -146,12 +148,12 @@ def _look_up(known: _Known) -> Live | Repair:
     try:
         known.cache.path(cached.network, attachment.container_id, attachment.ifname)
     except CniError as error:  # another program's file, such as a very old libcni's
-        return Repair(cached, netns, Outcome.FAILED, error=str(error))
+        return Repair(cached, netns, RepairOutcome.FAILED, error=str(error))
     if not netns:
-        return Repair(cached, netns, Outcome.LEFT, error="neither the cache nor the result names its namespace")
+        return Repair(cached, netns, RepairOutcome.LEFT, error="neither the cache nor the result names its namespace")
     try:
         if not sandbox_exists(netns):
-            return Repair(cached, netns, Outcome.LEFT, error=f"its network namespace is gone: {netns}")
+            return Repair(cached, netns, RepairOutcome.LEFT, error=f"its network namespace is gone: {netns}")
     except OSError as error:
-        return Repair(cached, netns, Outcome.FAILED, error=f"{error.filename}: {error.strerror}")
-    return Live(known.cache, cached, netns)
+        return Repair(cached, netns, RepairOutcome.FAILED, error=f"{error.filename}: {error.strerror}")
+    return LiveAttachment(known.cache, cached, netns)
