@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from harness.runtime.collection import Collection
-    from harness.runtime.leftovers import Key, Survey, TracedAttachment
+    from harness.runtime.leftovers import AttachmentSurvey, Key, TracedAttachment
     from harness.runtime.node import Node
     from harness.runtime.pods import Pod
 
@@ -55,7 +55,7 @@ def command(
     pods' ADDs used.
     """
     from harness.cli.defaults import configured_networks, plugin_folders, plugin_types, select_networks
-    from harness.runtime.collection import Collector, Sights
+    from harness.runtime.collection import Collector, SuspectAges
     from harness.runtime.leftovers import survey
     from harness.runtime.node_snapshot import StateBefore
 
@@ -76,7 +76,7 @@ def command(
             settings.runtime(node, bin_dirs).libcni(pods),
             found,
             own=_own_attachments(node, pods),
-            ages=Sights(node.folder / "leftovers.json").ages(found.suspects()),
+            ages=SuspectAges(node.folder / "leftovers.json").ages(found.suspects()),
             min_age=min_age,
             sends_gc=sole_runtime or node.name is not None,
         )
@@ -109,7 +109,7 @@ def _own_attachments(node: "Node", pods: "Sequence[Pod]") -> "list[Key]":
     ]
 
 
-def _lines(collections: "Sequence[Collection]", found: "Survey") -> "Iterator[str]":
+def _lines(collections: "Sequence[Collection]", found: "AttachmentSurvey") -> "Iterator[str]":
     for each in collections:
         if each.kept:
             whose = ", ".join(sorted({known.title for known in each.kept}))

@@ -13,14 +13,14 @@ from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.networks import NetworkError, NetworkList, parse_network_list
 from harness.libcni.operations import Libcni
 from harness.output import message_of
-from harness.runtime.leftovers import Key, Survey, TracedAttachment
+from harness.runtime.leftovers import AttachmentSurvey, Key, TracedAttachment
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _ANY_IFNAME: Final = "eth0"
 """For a reservation of an old release, which names the container alone: any interface name frees it."""
 
 
-class Sights:
+class SuspectAges:
     """When each suspect was first seen as it is now, in a file of the node: seconds since this boot."""
 
     def __init__(self, path: Path) -> None:
@@ -57,7 +57,7 @@ class Sights:
             return {}
 
 
-class Waiting(NamedTuple):
+class WaitingLeftover(NamedTuple):
     """A leftover that is not old enough; `seconds` remain."""
 
     attachment: TracedAttachment
@@ -72,7 +72,7 @@ class Collection:
     valid: int
     kept: list[TracedAttachment] = field(default_factory=list)
     """Attachments of other runtimes that live."""
-    waiting: list[Waiting] = field(default_factory=list)
+    waiting: list[WaitingLeftover] = field(default_factory=list)
     unnameable: list[TracedAttachment] = field(default_factory=list)
     """Leftovers whose container ID is not known: no DEL can name them."""
     deleted: list[TracedAttachment] = field(default_factory=list)
@@ -93,7 +93,7 @@ class Collector:
     def __init__(
         self,
         libcni: Libcni,
-        found: Survey,
+        found: AttachmentSurvey,
         *,
         own: Sequence[Key],
         ages: Mapping[Key, float],
@@ -113,7 +113,7 @@ class Collector:
         done = Collection(network.name, len(own), is_disabled=network.disable_gc)
         leftovers = self._sort(network.name, done)
         if dry_run or network.disable_gc:
-            done.waiting += [Waiting(each, 0) for each in leftovers]
+            done.waiting += [WaitingLeftover(each, 0) for each in leftovers]
             return done
         failures: list[Exception] = []
         for each in leftovers:
@@ -139,7 +139,7 @@ class Collector:
             done.error = message_of(ExceptionGroup(f"garbage collection of network {network.name}", failures))
         return done
 
-    def check(self, after: Survey, collections: Sequence[Collection]) -> None:
+    def check(self, after: AttachmentSurvey, collections: Sequence[Collection]) -> None:
         """Note the leftovers of which a trace has stayed."""
         there = {each.key for each in after.suspects()}
         for done in collections:
@@ -158,7 +158,7 @@ class Collector:
             elif not each.can_be_deleted:
                 done.unnameable.append(each)
             elif age < self._min_age:
-                done.waiting.append(Waiting(each, self._min_age - age))
+                done.waiting.append(WaitingLeftover(each, self._min_age - age))
             else:
                 leftovers.append(each)
         return leftovers

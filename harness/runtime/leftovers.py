@@ -44,7 +44,7 @@ _PLUGINS_VETH: Final = re.compile(r"veth[0-9a-f]{8,11}")
 """The names that bridge and ptp give to the host's end, of the reference and of this project."""
 
 
-class Trace(NamedTuple):
+class AttachmentTrace(NamedTuple):
     """Something on the node that names its attachment; `stamp` changes with each change of it."""
 
     kind: str
@@ -74,7 +74,7 @@ class TracedAttachment:
     """Whether its container is on a record of this program."""
     pod: str = ""
     """`default/web` if the runtime told the plugins of it."""
-    traces: list[Trace] = field(default_factory=list)
+    traces: list[AttachmentTrace] = field(default_factory=list)
     addresses: set[str] = field(default_factory=set)
     cached: CachedAttachment | None = None
     living: str = ""
@@ -106,7 +106,7 @@ class TracedAttachment:
         return all(_file_stamp(Path(trace.place)) == trace.stamp for trace in files)
 
 
-class Survey(NamedTuple):
+class AttachmentSurvey(NamedTuple):
     """All attachments with traces on a node, and what is left by nobody that can be named."""
 
     attachments: Sequence[TracedAttachment]
@@ -121,7 +121,7 @@ class Survey(NamedTuple):
         return next((each for each in self.attachments if each.key[:2] == (network, container_id)), None)
 
 
-def survey(node: Node, networks: Iterable[NetworkList] = ()) -> Survey:
+def survey(node: Node, networks: Iterable[NetworkList] = ()) -> AttachmentSurvey:
     """Return the attachments that a node has traces of; it changes nothing.
 
     `networks` are the lists whose `dataDir` may be another than the usual one. Raises PodRecordError, NetlinkError,
@@ -144,7 +144,7 @@ def survey(node: Node, networks: Iterable[NetworkList] = ()) -> Survey:
     for each in attachments:
         if each.container_id in living:
             each.living = each.living or "another attachment of its container lives"
-    return Survey(attachments, gathered.strays)
+    return AttachmentSurvey(attachments, gathered.strays)
 
 
 class _Gathered:
@@ -186,7 +186,7 @@ def _note_results(node: Node, gathered: _Gathered) -> None:
         except CniError:  # another program's file: its name leads nowhere
             known.living = "its cached result has an invalid name"
             continue
-        known.traces.append(Trace(_RESULT, str(path), _file_stamp(path)))
+        known.traces.append(AttachmentTrace(_RESULT, str(path), _file_stamp(path)))
         known.addresses |= _result_addresses(cached)
         known.living = _living_namespace(cached)
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
@@ -214,7 +214,7 @@ def _note_reservations(node: Node, networks: Iterable[NetworkList], gathered: _G
             path = folder / str(each.address)
             if each.container_id:
                 known = gathered.at((network, each.container_id, each.ifname))
-                known.traces.append(Trace(_RESERVATION, str(path), _file_stamp(path)))
+                known.traces.append(AttachmentTrace(_RESERVATION, str(path), _file_stamp(path)))
                 known.addresses.add(str(each.address))
             elif each.note == "empty file":
                 what = f"reservation {path} is empty: a plugin was killed, and the address stays reserved"
@@ -228,7 +228,7 @@ def _note_links(links: Sequence[Link], live: Sequence[LiveNamespace], gathered: 
         owner = Owner.from_label(link.alias) if link.alias else None
         if owner is not None:
             known = gathered.at((owner.network, owner.container_id, owner.ifname))
-            known.traces.append(Trace("interface", link.name, f"{link.ifindex} {link.mac}"))
+            known.traces.append(AttachmentTrace("interface", link.name, f"{link.ifindex} {link.mac}"))
             if place:
                 known.living = known.living or f"{link.name} leads to network namespace {place}"
         elif link.kind == "veth" and _PLUGINS_VETH.fullmatch(link.name) and not place:
@@ -244,7 +244,7 @@ def _note_firewall(node: Node, gathered: _Gathered) -> None:
         owner = Owner.from_label(label) if _OWN_TABLE in words and label else None
         if owner is not None and all(owner):
             known = gathered.at((owner.network, owner.container_id, owner.ifname))
-            known.traces.append(Trace("nftables element", words, ""))
+            known.traces.append(AttachmentTrace("nftables element", words, ""))
             known.addresses |= set(_addresses_in(words))
 
 

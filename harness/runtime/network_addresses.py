@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from harness.libcni.networks import NetworkList
-from harness.runtime.leftovers import Survey, TracedAttachment
+from harness.runtime.leftovers import AttachmentSurvey, TracedAttachment
 from harness.runtime.node import Node
 from harness.runtime.pods import Pod
 from harness.runtime.reservations import Reservation, read_reservations, reservation_folder
@@ -12,7 +12,7 @@ from skel.errors import CniError
 
 
 def network_addresses(
-    network: NetworkList, node: Node, pods: Sequence[Pod], found: Survey | None = None
+    network: NetworkList, node: Node, pods: Sequence[Pod], found: AttachmentSurvey | None = None
 ) -> dict[str, object]:
     """Return the ranges and reservations of a network whose plugins delegate to host-local, as a document.
 

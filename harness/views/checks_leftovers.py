@@ -5,7 +5,7 @@ from pathlib import Path
 
 from firewall.owner import Owner
 from harness.libcni.networks import NetworkList
-from harness.runtime.leftovers import Survey, survey
+from harness.runtime.leftovers import AttachmentSurvey, survey
 from harness.runtime.network_addresses import network_addresses
 from harness.runtime.node import Node
 from harness.runtime.node_snapshot import NODE
@@ -23,7 +23,7 @@ def check_leftovers(evidence: Evidence, node: Node, networks: Iterable[NetworkLi
     try:
         found = survey(node, networks)
     except PodRecordError:  # the containers on record are not known, so nothing can be called a leftover
-        found = Survey((), ())
+        found = AttachmentSurvey((), ())
     yield from _links(evidence, found)
     yield from _results(evidence, found)
     yield from _leases(evidence, node, found)
@@ -32,7 +32,7 @@ def check_leftovers(evidence: Evidence, node: Node, networks: Iterable[NetworkLi
     yield from _full_ranges(node, networks)
 
 
-def _remedy(evidence: Evidence, found: Survey, network: str, container_id: str) -> str:
+def _remedy(evidence: Evidence, found: AttachmentSurvey, network: str, container_id: str) -> str:
     """Return a remedy that harms no pod: gc frees leftovers alone, and this says why gc would keep it."""
     known = found.find(network, container_id)
     if known is not None and known.living:
@@ -42,7 +42,7 @@ def _remedy(evidence: Evidence, found: Survey, network: str, container_id: str) 
     return f"{evidence.commands.harness('gc')}, twice: the first one names it, a later one frees it"
 
 
-def _links(evidence: Evidence, found: Survey) -> Iterator[Fault]:
+def _links(evidence: Evidence, found: AttachmentSurvey) -> Iterator[Fault]:
     known = {Owner(*each.key) for each in evidence.known}
     for link in evidence.here.links:
         owner = Owner.from_label(link.alias) if link.alias else None
@@ -60,7 +60,7 @@ def _links(evidence: Evidence, found: Survey) -> Iterator[Fault]:
             yield Fault("orphan-netns", name, (), what, _KILLED, remedy)
 
 
-def _results(evidence: Evidence, found: Survey) -> Iterator[Fault]:
+def _results(evidence: Evidence, found: AttachmentSurvey) -> Iterator[Fault]:
     for each in evidence.known:
         if each.is_ours or not each.netns or evidence.view_of(each) is not None:
             continue
@@ -72,7 +72,7 @@ def _results(evidence: Evidence, found: Survey) -> Iterator[Fault]:
         yield Fault("orphan-result", each.container_id, (each.pod or each.container_id,), what, cause, remedy)
 
 
-def _leases(evidence: Evidence, node: Node, found: Survey) -> Iterator[Fault]:
+def _leases(evidence: Evidence, node: Node, found: AttachmentSurvey) -> Iterator[Fault]:
     known = {(each.network.name, each.container_id) for each in evidence.known}
     networks = node.var_lib_cni / "networks"
     for folder in sorted(networks.iterdir()) if networks.is_dir() else []:

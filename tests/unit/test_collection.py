@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.networks import NetworkList, parse_network_list
 from harness.runtime.collection import Collector
-from harness.runtime.leftovers import Survey, Trace, TracedAttachment
+from harness.runtime.leftovers import AttachmentSurvey, AttachmentTrace, TracedAttachment
 
 if TYPE_CHECKING:
     from harness.libcni.operations import Libcni
@@ -34,12 +34,12 @@ def traced(path: Path, container_id: str) -> TracedAttachment:
     path.write_text(container_id)
     status = path.lstat()
     stamp = f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
-    return TracedAttachment("net", container_id, "eth0", traces=[Trace("reservation", str(path), stamp)])
+    return TracedAttachment("net", container_id, "eth0", traces=[AttachmentTrace("reservation", str(path), stamp)])
 
 
 def test_leftover_that_changes_before_its_del_is_kept_and_valid(tmp_path: Path) -> None:
     gone, again = traced(tmp_path / "10.0.0.2", "gone"), traced(tmp_path / "10.0.0.3", "again")
-    found = Survey([gone, again], [])
+    found = AttachmentSurvey([gone, again], [])
     recorder = Recorder()
     ages: dict[Any, float] = {gone.key: 90.0, again.key: 90.0}
     collector = Collector(cast("Libcni", recorder), found, own=[], ages=ages, min_age=60, sends_gc=True)
