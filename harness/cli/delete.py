@@ -13,7 +13,7 @@ from harness.table import Table
 if TYPE_CHECKING:
     from harness.kubelet.v1 import V1Pod
     from harness.runtime.node_snapshot import StateBefore
-    from harness.runtime.pod_lifecycle import Runtime
+    from harness.runtime.pod_lifecycle import PodRuntime
     from harness.runtime.pods import Pod
     from harness.snapshot import Difference
 
@@ -129,7 +129,7 @@ def _end_pods_of_manifests(settings: Settings) -> "tuple[list[V1Pod], list[V1Pod
     return [pod for pod in wanted if pod not in left], static + left
 
 
-def _prune(runtime: "Runtime", before: "StateBefore | None") -> "list[Difference] | None":
+def _prune(runtime: "PodRuntime", before: "StateBefore | None") -> "list[Difference] | None":
     """Remove unused bridges and the node; return the differences since `before`, taken before the node goes."""
     from harness.runtime.prune import forwarding_that_stays, prune_links
     from harness.runtime.sandbox import sandbox_exists

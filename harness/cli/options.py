@@ -19,7 +19,7 @@ from harness.table import Table
 
 if TYPE_CHECKING:
     from harness.runtime.node import Node
-    from harness.runtime.pod_lifecycle import Runtime
+    from harness.runtime.pod_lifecycle import PodRuntime
     from harness.runtime.pods import Pod
     from harness.snapshot import Difference
 
@@ -68,12 +68,12 @@ class Settings:
             raise click.ClickException(f"there is no pod {namespace}/{name}")
         return pod
 
-    def runtime(self, node: "Node", bin_dirs: Sequence[Path]) -> "Runtime":
+    def runtime(self, node: "Node", bin_dirs: Sequence[Path]) -> "PodRuntime":
         """Return the runtime of a node: it logs executions of plugins as -v asks, and its warnings go to stderr."""
         from harness.cli.trace import trace_executions
-        from harness.runtime.pod_lifecycle import Runtime
+        from harness.runtime.pod_lifecycle import PodRuntime
 
-        return Runtime(node, bin_dirs=bin_dirs, observe=trace_executions(self.verbose), warn=say)
+        return PodRuntime(node, bin_dirs=bin_dirs, observe=trace_executions(self.verbose), warn=say)
 
     def emit(self, document: Mapping[str, object], table: Table, changes: "Sequence[Difference] | None" = None) -> None:
         """Print the result: `document`, with `changes` as its `diff`, or `table`, with `changes` as lines below it."""

@@ -22,7 +22,7 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
     from harness.cli.defaults import configured_networks, plugin_folders, plugin_types, select_networks
     from harness.cli.trace import trace_executions
     from harness.libcni.execute import PluginError
-    from harness.runtime.pod_lifecycle import Runtime
+    from harness.runtime.pod_lifecycle import PodRuntime
 
     needs_root("status", "runs plugins, which look at the node's network")
     node = settings.open_node()
@@ -42,7 +42,7 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
             if execution.exit_code == 0:  # these are warnings of ready plugins
                 said.extend(execution.stderr.decode(errors="replace").splitlines())
 
-        runtime = Runtime(node, bin_dirs=bin_dirs, observe=observe, warn=say)
+        runtime = PodRuntime(node, bin_dirs=bin_dirs, observe=observe, warn=say)
         for network in networks:
             code, message = 0, ""
             said.clear()

@@ -58,7 +58,7 @@ class _NodeExecutor(Executor):
         return self._node.run(super().run, type, verb, stdin, environ)
 
 
-class Runtime:
+class PodRuntime:
     """The pods of one node. Its methods may be called from several threads, each for another pod.
 
     `bin_dirs` come first on CNI_PATH; after them come the folders that were on it when the pod was made.

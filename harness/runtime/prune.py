@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from harness.libcni.cache import CachedAttachment
-from harness.runtime.pod_lifecycle import Runtime
+from harness.runtime.pod_lifecycle import PodRuntime
 from harness.runtime.pod_view import host_links
 from harness.runtime.pods import PodNetwork, PodRecordError
 from netlink.rtnl import Rtnl
@@ -22,7 +22,7 @@ class Pruned:
     kept: dict[str, str] = field(default_factory=dict)
 
 
-def prune_links(runtime: Runtime) -> Pruned:
+def prune_links(runtime: PodRuntime) -> Pruned:
     """Remove the bridges of deleted pods that have no ports, and no addresses but the gateways of these pods.
 
     A bridge is in use if a pod or any runtime's cached attachment names it. Inside `Node.alone` only.
@@ -67,7 +67,7 @@ def forwarding_that_stays() -> list[str]:
     return found
 
 
-def _links_in_use(runtime: Runtime) -> Iterator[str]:
+def _links_in_use(runtime: PodRuntime) -> Iterator[str]:
     """Raises PodRecordError."""
     for cached in runtime.cache.attachments():
         yield from host_links(_as_network(cached))

@@ -8,7 +8,7 @@ import pytest
 from harness.libcni.networks import parse_network_list
 from harness.runtime import sandbox
 from harness.runtime.node import Node as HarnessNode
-from harness.runtime.pod_lifecycle import Runtime
+from harness.runtime.pod_lifecycle import PodRuntime
 from harness.runtime.pod_plan import NetworkPlan
 from harness.runtime.sandbox import FIXED_SYSCTLS, create_sandbox, fix_sysctls
 from harness.runtime.site import Site
@@ -67,7 +67,7 @@ def test_a_named_node_and_its_pods_have_the_fixed_values(
 ) -> None:
     monkeypatch.setattr(sandbox, "FIXED_SYSCTLS", MARKS)
     named = HarnessNode(f"{node.name}-named", tmp_path / "harness")
-    runtime = Runtime(named, bin_dirs=[direct_bin_dir], warn=pytest.fail)
+    runtime = PodRuntime(named, bin_dirs=[direct_bin_dir], warn=pytest.fail)
     networks = [NetworkPlan(parse_network_list(CHAIN), "eth0", {}, {})]
     try:
         with named.in_use():
