@@ -17,7 +17,7 @@ from harness.output import printable
 
 if TYPE_CHECKING:
     from harness.kubelet.events import Event
-    from harness.kubelet.settled import Failure
+    from harness.kubelet.readiness import Failure
     from harness.kubelet.v1 import V1Pod
     from harness.kubelet.v1_status import V1PodStatus
 
@@ -89,7 +89,7 @@ class RunLook:
         return [event for event in self._events.of(uid) if event not in self._before[uid]]
 
     def _is_settled(self, seen: _Seen) -> bool:
-        from harness.kubelet.settled import failure_of, is_ready
+        from harness.kubelet.readiness import failure_of, is_ready
 
         if failure_of(seen.status, seen.events):
             return True
@@ -97,7 +97,7 @@ class RunLook:
 
     def _is_lasting(self, seen: _Seen) -> bool:
         """Tell whether the same containers have run for long enough: a container may end right after its start."""
-        from harness.kubelet.settled import is_running_for, running_containers
+        from harness.kubelet.readiness import is_running_for, running_containers
 
         running, now = running_containers(seen.status), time.monotonic()
         since = self._ready_since.get(seen.pod.metadata.uid)
@@ -111,7 +111,7 @@ class RunLook:
     def _run_still(self, seen: list[_Seen]) -> bool:
         """Ask the runtime whether the containers run: kubelet learns of an end up to a second later."""
         from harness.cri.service import RuntimeServiceError
-        from harness.kubelet.settled import running_containers
+        from harness.kubelet.readiness import running_containers
         from harness.kubelet.unattended import unattended_status
 
         try:
@@ -125,7 +125,7 @@ class RunLook:
             return True
 
     def _failure_lines(self, seen: _Seen) -> list[str]:
-        from harness.kubelet.settled import Failure, failure_of, is_ready, obstacle_of
+        from harness.kubelet.readiness import Failure, failure_of, is_ready, obstacle_of
 
         failure = failure_of(seen.status, seen.events)
         if failure is None and not is_ready(seen.status):

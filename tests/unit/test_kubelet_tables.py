@@ -7,7 +7,7 @@ import pytest
 
 from harness.cli.kubelet_tables import POD_HEADINGS, age, pod_row, status_word
 from harness.kubelet.events import Event
-from harness.kubelet.settled import failure_of, is_ready, obstacle_of
+from harness.kubelet.readiness import failure_of, is_ready, obstacle_of
 from harness.kubelet.v1 import V1Metadata
 from harness.kubelet.v1_status import V1PodStatus
 from tests.unit.kubelet_objects import pod, sidecar

@@ -1,4 +1,4 @@
-"""Whether a pod has got as far as it can for now."""
+"""Whether a pod is ready or has ended, why it fails, and what it waits for."""
 
 from datetime import datetime
 from typing import Final, NamedTuple
