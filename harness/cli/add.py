@@ -101,7 +101,7 @@ def command(
     from harness.conformance.node_setup import prepare_node
     from harness.runtime.kubernetes import check_pod
     from harness.runtime.pod_view import pod_document
-    from harness.runtime.unserved import unserved_requests
+    from harness.runtime.unserved_requests import unserved_requests
 
     settings.announces = True
     needs_root("add", "makes network namespaces")

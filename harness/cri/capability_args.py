@@ -9,7 +9,7 @@ from typing import Final
 from harness.cri.messages import PodSandboxConfig
 from harness.cri.service import RuntimeServiceError
 from harness.quantity import QuantityError, quantity_value
-from harness.runtime.unserved import (
+from harness.runtime.unserved_requests import (
     BANDWIDTH,
     EGRESS_ANNOTATION,
     INGRESS_ANNOTATION,

@@ -18,7 +18,7 @@ from harness.cri.messages import (
     RuntimeStatus,
     RuntimeVersion,
 )
-from harness.runtime.unserved import UnservedRequest
+from harness.runtime.unserved_requests import UnservedRequest
 
 
 class RuntimeServiceError(Exception):

@@ -27,7 +27,7 @@ from harness.kubelet.sandbox_config import pod_sandbox_config
 from harness.kubelet.start_errors import StartError
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_container import V1Container
-from harness.runtime.unserved import BANDWIDTH, PORT_MAPPINGS
+from harness.runtime.unserved_requests import BANDWIDTH, PORT_MAPPINGS
 from lean import span
 
 START_CONTAINER = "StartContainer"

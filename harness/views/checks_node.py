@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from harness.runtime.node_snapshot import NODE
-from harness.runtime.unserved import PORT_MAPPINGS, host_ports
+from harness.runtime.unserved_requests import PORT_MAPPINGS, host_ports
 from harness.snapshot.compare import THINGS
 from harness.snapshot.words import things_in_words
 from harness.views.attachments import KnownAttachment, plugins_of

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from harness.runtime.result_comparison import compare
-from harness.runtime.unserved import BANDWIDTH, PORT_MAPPINGS, unserved_requests
+from harness.runtime.unserved_requests import BANDWIDTH, PORT_MAPPINGS, unserved_requests
 from harness.views.attachments import KnownAttachment, plugins_of
 from harness.views.evidence import Commands, Ends, Evidence, Fault, bridge_plugin, pod_addresses
 from launch.installation import plugin_names

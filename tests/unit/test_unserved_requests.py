@@ -10,7 +10,7 @@ from harness.cri.messages import PodSandboxConfig, PodSandboxMetadata, PortMappi
 from harness.cri.remote.answers import networks
 from harness.libcni.networks import load_networks
 from harness.runtime.pods import PodNetwork
-from harness.runtime.unserved import unserved_requests
+from harness.runtime.unserved_requests import unserved_requests
 from tests.cli import ROOT
 
 PORTS = [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]

@@ -34,7 +34,7 @@ from harness.runtime.node import Node
 from harness.runtime.pod_plan import NetworkPlan
 from harness.runtime.pods import PodNetwork
 from harness.runtime.sandbox import sandbox_exists
-from harness.runtime.unserved import BANDWIDTH, PORT_MAPPINGS
+from harness.runtime.unserved_requests import BANDWIDTH, PORT_MAPPINGS
 from lean import span
 from skel.errors import CniError
 from skel.names import ifname_flaw

@@ -20,7 +20,7 @@ from harness.mounts import detach
 from harness.runtime.node import Node
 from harness.runtime.resolv_conf import HOST_RESOLV_CONF, resolver_line
 from harness.runtime.sandbox import create_sandbox, new_sandbox_path
-from harness.runtime.unserved import UnservedRequest, unserved_requests
+from harness.runtime.unserved_requests import UnservedRequest, unserved_requests
 from lean import syscalls
 from netlink.namespace import remove_namespace
 

@@ -18,7 +18,7 @@ from harness.cri.messages import (
     RuntimeVersion,
 )
 from harness.runtime.node import Node
-from harness.runtime.unserved import UnservedRequest
+from harness.runtime.unserved_requests import UnservedRequest
 
 RUNTIME_NAME = "cni-harness"
 

@@ -30,7 +30,7 @@ from harness.cri.remote.exec_stream import execute_with_own_streams
 from harness.cri.remote.grpc_calls import RemoteError, call, with_trace_context
 from harness.cri.remote.requests import container_config, image_spec, sandbox_config
 from harness.cri.service import ImageNotFoundError, RuntimeServiceError
-from harness.runtime.unserved import UnservedRequest, unserved_requests
+from harness.runtime.unserved_requests import UnservedRequest, unserved_requests
 
 REQUEST_TIMEOUT_S: Final = 120.0
 """kubelet's --runtime-request-timeout."""
