@@ -142,7 +142,7 @@ class PodSync:
             raise SyncError(f"detected running containers after a successful KillPod, CRI violation: {running}")
         self._tell(pod, after, terminal=True)
 
-    def hurry(self, pod: V1Pod, grace_s: int) -> None:
+    def stop_sooner(self, pod: V1Pod, grace_s: int) -> None:
         """Stop the running containers within `grace_s` seconds. Raises SyncError."""
         try:
             self._parts.runtime.stop_containers(pod, self._runtime_status(pod), grace_s)

@@ -42,7 +42,7 @@ class PodFunctions(Protocol):
     def terminate(self, pod: V1Pod, grace_s: int | None) -> None:
         """Stop a pod."""
 
-    def hurry(self, pod: V1Pod, grace_s: int) -> None:
+    def stop_sooner(self, pod: V1Pod, grace_s: int) -> None:
         """Stop the containers of a pod sooner, while `terminate` still waits for them."""
 
     def finish(self, pod: V1Pod) -> None:
@@ -50,7 +50,7 @@ class PodFunctions(Protocol):
 
 
 class PodWorker(threading.Thread):
-    """The thread of one pod. With `waits`, it begins at `go`; `on_finish` is called at its end, in this thread."""
+    """The thread of one pod. With `waits`, it waits for `begin`; `on_finish` is called at its end, in this thread."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class PodWorker(threading.Thread):
             self._due = 0.0
             self._changed.notify()
 
-    def go(self) -> None:
+    def begin(self) -> None:
         """Have a waiting worker begin."""
         with self._changed:
             self._waits = False
@@ -104,14 +104,14 @@ class PodWorker(threading.Thread):
             self._kill = True
             self._due = 0.0
             self._changed.notify()
-            hurries = self._terminates and is_shorter
-        if hurries and grace_s is not None:
-            threading.Thread(target=self._hurry, args=(grace_s,), name=f"{self.name}-hurry", daemon=True).start()
+            is_cut_short = self._terminates and is_shorter
+        if is_cut_short and grace_s is not None:
+            threading.Thread(target=self._stop_sooner, args=(grace_s,), name=f"{self.name}-stop", daemon=True).start()
 
-    def _hurry(self, grace_s: int) -> None:
+    def _stop_sooner(self, grace_s: int) -> None:
         """Do what kubelet's cancellation of a stop, and its repetition, come to."""
         try:
-            self._functions.hurry(self.pod, grace_s)
+            self._functions.stop_sooner(self.pod, grace_s)
         except (SyncError, OSError) as error:
             self._on_error(self.pod, str(error))
 
@@ -246,7 +246,7 @@ class PodWorkers:
         with self._lock:
             waiting = self._others(ended.pod)
         if waiting:
-            waiting[0].go()
+            waiting[0].begin()
         self._on_finish()
 
     def wake(self, uid: str) -> None:

@@ -70,8 +70,8 @@ class Place:
         grace_s = pod.metadata.deletion_grace_period_seconds if grace_s is None else grace_s
         self.calls.append(f"terminate {pod.metadata.uid} {grace_s}")
 
-    def hurry(self, pod: V1Pod, grace_s: int) -> None:
-        self.calls.append(f"hurry {pod.metadata.uid} {grace_s}")
+    def stop_sooner(self, pod: V1Pod, grace_s: int) -> None:
+        self.calls.append(f"stop_sooner {pod.metadata.uid} {grace_s}")
 
     def finish(self, pod: V1Pod) -> None:
         self.calls.append(f"finish {pod.metadata.uid}")

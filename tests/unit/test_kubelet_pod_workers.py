@@ -49,8 +49,8 @@ class Functions:
             self.terminations_fail -= 1
             raise SyncError("not yet", retry_s=0.01)
 
-    def hurry(self, pod: V1Pod, grace_s: int) -> None:
-        self.calls.append(f"hurry {pod.metadata.uid} {grace_s}")
+    def stop_sooner(self, pod: V1Pod, grace_s: int) -> None:
+        self.calls.append(f"stop_sooner {pod.metadata.uid} {grace_s}")
         self.gate.set()
 
     def finish(self, pod: V1Pod) -> None:
@@ -149,7 +149,7 @@ def test_a_shorter_grace_period_ends_a_termination_sooner(workers: PodWorkers, f
         workers.kill("0", grace_s)
 
     until(lambda: has_finished(workers, "0"))
-    assert [call for call in functions.calls if call.startswith("hurry")] == ["hurry 0 2"]
+    assert [call for call in functions.calls if call.startswith("stop_sooner")] == ["stop_sooner 0 2"]
 
 
 def test_a_pod_waits_for_the_end_of_an_earlier_one_of_its_name(workers: PodWorkers, functions: Functions) -> None:
