@@ -7,7 +7,7 @@ PROTOCOLS = {"tcp": 6, "udp": 17, "sctp": 132}
 """The numbers in IP headers (IPPROTO_*)."""
 
 
-class PortMapping(NamedTuple):
+class ForwardedPort(NamedTuple):
     """One port of the host that leads to a port of the pod, for one family of addresses."""
 
     protocol: str
@@ -28,7 +28,7 @@ class PortMapping(NamedTuple):
 class Forwarding(NamedTuple):
     """All ports that lead to a pod, and how their packets are treated."""
 
-    mappings: Sequence[PortMapping] = ()
+    mappings: Sequence[ForwardedPort] = ()
     asked: Sequence[tuple[str, int]] = ()
     """Protocols and ports of the host as they were asked for, also those for another family than the pod has."""
     pod: Sequence[Interface] = ()

@@ -6,7 +6,7 @@ backends.
 
 from firewall import port_mappings_iptables, port_mappings_nft, port_mappings_reference
 from firewall.owner import Owner
-from firewall.port_mapping import Forwarding, PortMapping
+from firewall.port_mapping import ForwardedPort, Forwarding
 from firewall.tables import Tables
 from lean.typing import TYPE_CHECKING, Collection, Final
 from skel.steps import Steps
@@ -69,7 +69,7 @@ def remove(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
     All of the owner's ports go. Those in `forwarding` may be incomplete. UDP flows to the pod end: their next packets
     are for this host, or for the next pod.
     """
-    removed: list[PortMapping] = []
+    removed: list[ForwardedPort] = []
     with Steps() as steps:
         for remove_from in (port_mappings_nft.remove, port_mappings_iptables.remove, port_mappings_reference.remove):
             removed += steps.take(remove_from, tables, owner, forwarding) or ()
@@ -80,7 +80,7 @@ def remove(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
             steps.take(forget_of_pod, tables, dict.fromkeys(removed))
 
 
-def missing(tables: Tables, owner: Owner, forwarding: Forwarding) -> list[PortMapping] | None:
+def missing(tables: Tables, owner: Owner, forwarding: Forwarding) -> list[ForwardedPort] | None:
     """Return the ports that do not lead to the pod; None if all is in force, [] if the common rules are damaged.
 
     Raises OSError.

@@ -1,7 +1,7 @@
 """Ports of the host that another container has: an ADD is refused, with the holder's name."""
 
 from firewall.owner import Owner
-from firewall.port_mapping import Forwarding, PortMapping
+from firewall.port_mapping import ForwardedPort, Forwarding
 from firewall.port_mappings_elements import Place, SeenPorts, general_place, mapping_in, place_of, rivals_of, words
 from netlink.nft_wire import Element
 from netlink.nftables import Table
@@ -55,7 +55,7 @@ def _is_own(element: Element, owner: Owner) -> bool:
     return element.comment == owner.label() or is_elsewhere(element, owner)
 
 
-def _taken(mapping: PortMapping, place: Place, element: Element) -> CniError:
+def _taken(mapping: ForwardedPort, place: Place, element: Element) -> CniError:
     its = mapping_in(place, element.value)
     held = its.described() if its else "it"
     holder = Owner.from_label(element.comment)

@@ -6,7 +6,7 @@ ADD.
 
 from firewall.owner import Owner, quoted, unquoted
 from firewall.owner_key import OWNERS, owner_key
-from firewall.port_mapping import PROTOCOLS, Forwarding, PortMapping
+from firewall.port_mapping import PROTOCOLS, ForwardedPort, Forwarding
 from lean.contextlib import suppress
 from lean.hashing import sha256
 from lean.ipaddress import ip_address
@@ -59,13 +59,13 @@ def words(forwarding: Forwarding) -> dict[str, bytes]:
     return found
 
 
-def _word(mapping: PortMapping) -> str:
+def _word(mapping: ForwardedPort) -> str:
     host = mapping.host_address
     where = str(mapping.address.version) if host is None else f"@{host}"
     return f"{mapping.host_port}/{mapping.protocol}{where}"
 
 
-def _value(mapping: PortMapping) -> bytes:
+def _value(mapping: ForwardedPort) -> bytes:
     return mapping.address.packed + _packed_port(mapping.container_port)
 
 
@@ -83,17 +83,17 @@ def place_of(word: str) -> Place:
     return Place(f"{PORTS}{int(protocol[-1:])}", _packed(protocol[:-1], port))
 
 
-def rivals_of(mapping: PortMapping) -> tuple[str, bytes]:
+def rivals_of(mapping: ForwardedPort) -> tuple[str, bytes]:
     """Return the map with the ports of single addresses, and the end of the key of this port."""
     return f"{ADDRESS_PORTS}{mapping.address.version}", _packed(mapping.protocol, str(mapping.host_port))
 
 
-def general_place(mapping: PortMapping) -> Place:
+def general_place(mapping: ForwardedPort) -> Place:
     """Return the place of the same port on all addresses of the host."""
     return place_of(_word(mapping._replace(host_address=None)))
 
 
-def mapping_in(place: Place, value: bytes) -> PortMapping | None:
+def mapping_in(place: Place, value: bytes) -> ForwardedPort | None:
     """Return the mapping that an element is; None for an element of another kind."""
     if place.name[:-1] not in {PORTS, ADDRESS_PORTS}:
         return None
@@ -103,7 +103,7 @@ def mapping_in(place: Place, value: bytes) -> PortMapping | None:
     if protocol not in numbers or len(value) < length + 2:
         return None
     address, container_port = ip_address(value[:length]), int.from_bytes(value[length : length + 2])
-    return PortMapping(numbers[protocol], port, address, container_port, ip_address(host) if host else None)
+    return ForwardedPort(numbers[protocol], port, address, container_port, ip_address(host) if host else None)
 
 
 def _packed(protocol: str, port: str) -> bytes:

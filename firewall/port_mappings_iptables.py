@@ -18,7 +18,7 @@ from firewall.iptables_variant import (
     programs_with,
 )
 from firewall.owner import Owner
-from firewall.port_mapping import Forwarding, PortMapping
+from firewall.port_mapping import ForwardedPort, Forwarding
 from firewall.port_mappings_iptables_rules import (
     DNAT,
     MASQUERADE,
@@ -105,13 +105,13 @@ def _programs_of_ports(tables: Tables, family: Family, ports: Collection[int]) -
             yield program
 
 
-def remove(tables: Tables, owner: Owner, _: Forwarding | None = None) -> list[PortMapping]:
+def remove(tables: Tables, owner: Owner, _: Forwarding | None = None) -> list[ForwardedPort]:
     """Remove the container's chain and the rules that lead to it; no chain is fine. Return the removed mappings.
 
     No program is run if the container has no chain. Raises IptablesError, NetlinkError.
     """
     chain = _chain(owner)
-    removed: list[PortMapping] = []
+    removed: list[ForwardedPort] = []
     with Steps() as steps:
         for family in FAMILIES:
             removed += steps.take(_remove_family, tables, family, chain) or ()
@@ -188,12 +188,12 @@ def _entries(present: Rules, chain: str) -> list[str]:
     return [f"{DNAT} {rule}" for rule in present.get(DNAT, []) if rule.endswith(f" -j {chain}")]
 
 
-def _remove_family(tables: Tables, family: Family, chain: str) -> list[PortMapping]:
+def _remove_family(tables: Tables, family: Family, chain: str) -> list[ForwardedPort]:
     program = program_with(tables, family, _TABLE, chain)
     return _remove(tables, family, program, chain) if program else []
 
 
-def _remove(tables: Tables, family: Family, program: Program, chain: str) -> list[PortMapping]:
+def _remove(tables: Tables, family: Family, program: Program, chain: str) -> list[ForwardedPort]:
     for attempt in range(_ATTEMPTS):
         present = _listed(program)
         if chain not in present:
@@ -232,6 +232,6 @@ def _refuse_taken(present: Rules, owner: Owner, forwarding: Forwarding) -> None:
                     raise CniError(Code.INTERNAL, message)
 
 
-def _clash(one: PortMapping, other: PortMapping) -> bool:
+def _clash(one: ForwardedPort, other: ForwardedPort) -> bool:
     same = (one.protocol, one.host_port) == (other.protocol, other.host_port) and one.address != other.address
     return same and (None in {one.host_address, other.host_address} or one.host_address == other.host_address)

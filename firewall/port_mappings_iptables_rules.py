@@ -6,7 +6,7 @@ from sys import byteorder
 
 from firewall.iptables_program import escaped
 from firewall.owner import Owner
-from firewall.port_mapping import Forwarding, PortMapping
+from firewall.port_mapping import ForwardedPort, Forwarding
 from firewall.tables import alone, with_port
 from lean.ipaddress import ip_address, ip_network
 from lean.typing import Collection, Final
@@ -80,7 +80,7 @@ def entry_rules(chain: str, owner: Owner, forwarding: Forwarding) -> list[str]:
     return rules
 
 
-def is_entry(rule: str, chain: str, mapping: PortMapping) -> bool:
+def is_entry(rule: str, chain: str, mapping: ForwardedPort) -> bool:
     """Tell whether a rule of the common chain leads to a container's for a port."""
     words = rule.split()
     if words[-1] != chain or "--dports" not in words or f"-p {mapping.protocol} " not in rule:
@@ -106,7 +106,7 @@ def is_for(rule: Rule, ports: Collection[int]) -> bool:
     return any(port in ports for info in found for port in unpack_from(f"={min(info[1], _PORTS_PER_RULE)}H", info, 2))
 
 
-def mapped_by(rule: str) -> PortMapping | None:
+def mapped_by(rule: str) -> ForwardedPort | None:
     """Return the mapping that a rule of a container's own chain makes; None for another rule."""
     words = rule.split()
     found = dict(pairwise(words))
@@ -114,7 +114,7 @@ def mapped_by(rule: str) -> PortMapping | None:
     if not port.isdecimal() or "--dport" not in found:
         return None
     host = ip_network(found["-d"]).network_address if "-d" in found else None
-    return PortMapping(found["-p"], int(found["--dport"]), ip_address(address.strip("[]")), int(port), host)
+    return ForwardedPort(found["-p"], int(found["--dport"]), ip_address(address.strip("[]")), int(port), host)
 
 
 def holder_of(present: Rules, chain: str) -> Owner | None:

@@ -43,7 +43,7 @@ import errno
 
 from firewall.owner import Owner
 from firewall.owner_key import OWNERS, owner_key
-from firewall.port_mapping import Forwarding, PortMapping
+from firewall.port_mapping import ForwardedPort, Forwarding
 from firewall.port_mappings_clashes import is_elsewhere, is_stale, refuse_rivals, refuse_taken
 from firewall.port_mappings_elements import (
     OBJECTS,
@@ -111,14 +111,14 @@ def refuse_clashes(tables: Tables, owner: Owner, forwarding: Forwarding) -> None
         refuse_taken(table, _look(netfilter, table, owner, forwarding, words(forwarding)), owner, forwarding)
 
 
-def remove(tables: Tables, owner: Owner, _: Forwarding | None = None) -> list[PortMapping]:
+def remove(tables: Tables, owner: Owner, _: Forwarding | None = None) -> list[ForwardedPort]:
     """Remove the owner's elements, and the table with the last; none is fine. Return the removed mappings.
 
     Raises NetlinkError.
     """
     netfilter = tables.netfilter()
     with Steps() as steps:
-        removed: list[PortMapping] = []
+        removed: list[ForwardedPort] = []
         for table in _own_tables(netfilter, owner.network):
             removed += steps.take(_remove, netfilter, table, owner) or ()
     return removed
@@ -163,7 +163,7 @@ def collect(tables: Tables, network: str, valid: Collection[Owner]) -> None:
             steps.take(_remove_unused, table)
 
 
-def forwarded(tables: Tables) -> list[tuple[PortMapping, Owner]]:
+def forwarded(tables: Tables) -> list[tuple[ForwardedPort, Owner]]:
     """Return the ports of all networks without conditions, and their owners. O(n). Raises NetlinkError."""
     return [(mapping, owner) for mapping, owner in _forwarded(open_table(tables.netfilter())) if mapping]
 
@@ -224,7 +224,7 @@ def _change(transaction: Transaction, seen: SeenPorts, owner: Owner, wanted: dic
         transaction.add_elements(OWNERS, listed)
 
 
-def _remove(netfilter: Netfilter, table: Table, owner: Owner) -> list[PortMapping]:
+def _remove(netfilter: Netfilter, table: Table, owner: Owner) -> list[ForwardedPort]:
     doing = f"stop forwarding ports to {owner.container_id}"
     label = owner.label()
     for _ in attempts(doing):
@@ -245,7 +245,7 @@ def _remove(netfilter: Netfilter, table: Table, owner: Owner) -> list[PortMappin
     return []
 
 
-def _forwarded(table: Table) -> list[tuple[PortMapping | None, Owner]]:
+def _forwarded(table: Table) -> list[tuple[ForwardedPort | None, Owner]]:
     if table.uses() is None:
         return []
     found = []

@@ -6,7 +6,7 @@ network namespace of the socket. If that backend never ran, `holds` and `remove`
 
 from firewall.iptables_program import Program, run
 from firewall.owner import Owner
-from firewall.port_mapping import Forwarding, PortMapping
+from firewall.port_mapping import ForwardedPort, Forwarding
 from firewall.tables import Interface, Tables, attempts
 from lean.typing import Final, Iterator
 from netlink.nft_transaction import Rule
@@ -59,13 +59,13 @@ def _holds(table: Table, owner: Owner, ports: int, *, snat: bool) -> bool:
     )
 
 
-def remove(tables: Tables, owner: Owner, forwarding: Forwarding) -> list[PortMapping]:
+def remove(tables: Tables, owner: Owner, forwarding: Forwarding) -> list[ForwardedPort]:
     """Remove the container's rules; none is fine. Return the removed mappings, as `forwarding` has them.
 
     Raises NetlinkError.
     """
     doing = f"remove the rules of {owner.container_id} from table {_TABLE}"
-    removed: list[PortMapping] = []
+    removed: list[ForwardedPort] = []
     for version in _PROTOCOLS:
         table = _table(tables, version)
         for _ in attempts(doing):

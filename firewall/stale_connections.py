@@ -1,6 +1,6 @@
 """UDP flows that go on while ports of the host begin or cease to lead to a pod: the kernel forgets them."""
 
-from firewall.port_mapping import PROTOCOLS, PortMapping
+from firewall.port_mapping import PROTOCOLS, ForwardedPort
 from firewall.tables import Address, Tables
 from lean.typing import Collection, Iterable
 from netlink.conntrack import Connection, connections_to, forget
@@ -10,7 +10,7 @@ _UDP = "udp"
 _RTN_LOCAL = 2
 
 
-def forget_misled(tables: Tables, mappings: Iterable[PortMapping]) -> None:
+def forget_misled(tables: Tables, mappings: Iterable[ForwardedPort]) -> None:
     """Forget flows to the ports that do not lead to the pod. Raises OSError.
 
     They began before the rules were there. Flows through this host to another host's port of that number stay.
@@ -27,7 +27,7 @@ def forget_misled(tables: Tables, mappings: Iterable[PortMapping]) -> None:
             forget(netfilter, [flow for flow in flows if flow.destination in own])
 
 
-def forget_of_pod(tables: Tables, mappings: Iterable[PortMapping]) -> None:
+def forget_of_pod(tables: Tables, mappings: Iterable[ForwardedPort]) -> None:
     """Forget flows that the ports have led to the pod. Raises OSError."""
     netfilter = tables.netfilter()
     for mapping in mappings:
@@ -35,7 +35,7 @@ def forget_of_pod(tables: Tables, mappings: Iterable[PortMapping]) -> None:
         forget(netfilter, [flow for flow in flows if flow.answer_from == mapping.address])
 
 
-def _flows(netfilter: Netfilter, mapping: PortMapping) -> list[Connection]:
+def _flows(netfilter: Netfilter, mapping: ForwardedPort) -> list[Connection]:
     if mapping.protocol != _UDP:
         return []
     found = connections_to(netfilter, mapping.address.version, PROTOCOLS[_UDP], mapping.host_port)

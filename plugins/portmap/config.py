@@ -102,13 +102,13 @@ class PortmapConfig(Config):
 
     def forwarding(self, args: Args["PortmapConfig"]) -> "Forwarding":
         """Return the ports for the pod's addresses in prevResult: the first of each family, as with the reference."""
-        from firewall.port_mapping import Forwarding, PortMapping
+        from firewall.port_mapping import ForwardedPort, Forwarding
 
         pod: dict[int, Cidr] = {}
         for ip in pod_ips(args.prev_result, args.ifname, args.netns):
             pod.setdefault(ip.address.version, ip.address)
         mappings = [
-            PortMapping(each.protocol or "tcp", each.host_port, own.ip, each.container_port, _specific(each.host_ip))
+            ForwardedPort(each.protocol or "tcp", each.host_port, own.ip, each.container_port, _specific(each.host_ip))
             for own in pod.values()
             for each in self.runtime_config.port_mappings
             if each.host_ip is None or each.host_ip.version == own.version
