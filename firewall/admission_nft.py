@@ -55,9 +55,8 @@ from firewall.admission_table import (
     restore,
     restore_ports,
 )
-from firewall.bridge_family import demand_bridge_family
 from firewall.owner import Owner
-from firewall.tables import Address, Interface, Tables, attempts
+from firewall.tables import Address, Interface, Tables, attempts, demand_bridge_family
 from lean.contextlib import suppress
 from lean.ipaddress import ip_address, ip_interface
 from lean.typing import Final, Iterable, Sequence

@@ -36,8 +36,7 @@ from firewall.masquerade_table import (
     open_table,
 )
 from firewall.owner import Owner
-from firewall.owner_key import OWNERS, owner_key
-from firewall.tables import Interface, Network, Tables, attempts
+from firewall.tables import OWNERS, Interface, Network, Tables, attempts, owner_key
 from lean.contextlib import suppress
 from lean.typing import Collection, Final, Iterable, Mapping, Sequence
 from netlink.nft_transaction import Transaction

@@ -6,8 +6,7 @@ A subnet has a map, a counter and a chain in the table. All three have the same 
 from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
 
 from firewall.owner import Owner
-from firewall.owner_key import OWNER_KEY, OWNERS, owner_key
-from firewall.tables import Interface, Network
+from firewall.tables import OWNER_KEY, OWNERS, Interface, Network, owner_key
 from lean.contextlib import suppress
 from lean.typing import Any, Final, Iterable
 from netlink.netfilter import LookUp, Netfilter

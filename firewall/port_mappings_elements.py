@@ -5,8 +5,8 @@ ADD.
 """
 
 from firewall.owner import Owner, quoted, unquoted
-from firewall.owner_key import OWNERS, owner_key
-from firewall.port_mapping import PROTOCOLS, ForwardedPort, Forwarding
+from firewall.port_mapping import PROTOCOLS, Forwarding, PortMapping
+from firewall.tables import OWNERS, owner_key
 from lean.contextlib import suppress
 from lean.hashing import sha256
 from lean.ipaddress import ip_address

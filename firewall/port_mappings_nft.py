@@ -42,8 +42,7 @@ first two chains have these conditions. If other programs flush or delete rules 
 import errno
 
 from firewall.owner import Owner
-from firewall.owner_key import OWNERS, owner_key
-from firewall.port_mapping import ForwardedPort, Forwarding
+from firewall.port_mapping import Forwarding, PortMapping
 from firewall.port_mappings_clashes import is_elsewhere, is_stale, refuse_rivals, refuse_taken
 from firewall.port_mappings_elements import (
     OBJECTS,
@@ -57,7 +56,7 @@ from firewall.port_mappings_elements import (
     place_of,
     words,
 )
-from firewall.tables import Tables, attempts
+from firewall.tables import OWNERS, Tables, attempts, owner_key
 from lean.typing import Collection, Iterable
 from netlink.netfilter import Netfilter
 from netlink.nft_transaction import Transaction

@@ -2,7 +2,6 @@
 
 from ipaddress import IPv4Network
 
-from firewall.owner_key import OWNER_KEY, OWNERS
 from firewall.port_mappings_elements import (
     ADDRESS_PORTS,
     ATTACHMENTS,
@@ -14,6 +13,7 @@ from firewall.port_mappings_elements import (
     VERSIONS,
     SeenPorts,
 )
+from firewall.tables import OWNER_KEY, OWNERS
 from lean.typing import Mapping
 from netlink.nft_expressions import (
     IIFNAME,

@@ -14,9 +14,8 @@ and chains, the next port restores them.
 
 import errno
 
-from firewall.bridge_family import demand_bridge_family
 from firewall.owner import Owner
-from firewall.tables import Tables, attempts
+from firewall.tables import Tables, attempts, demand_bridge_family
 from lean.typing import Collection, Final, NamedTuple
 from netlink.nft_expressions import incoming_port, matched, source_ethernet, verdict
 from netlink.nft_transaction import Hook, KeyType, Transaction

@@ -1,16 +1,29 @@
-"""The arguments that all backends share, and the types of addresses."""
+"""The parts that all backends share: their arguments, types of addresses, and keys of owners.
+
+A kernel may lack nftables for frames between the ports of bridges. It answers EOPNOTSUPP or EAFNOSUPPORT if the family
+was left out, and ENOENT if a module is missing. ENOENT is also the answer if another process has removed an object.
+"""
 
 import errno
 
+from lean.hashing import sha256
 from lean.ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network, ip_network
-from lean.typing import Callable, Iterator, Mapping, NamedTuple
+from lean.typing import Callable, Final, Iterator, Mapping, NamedTuple
 from netlink.netfilter import Netfilter
-from netlink.nftables import ATTEMPTS
+from netlink.nft_transaction import Hook, KeyType
+from netlink.nft_wire import BRIDGE
+from netlink.nftables import ATTEMPTS, Table
 from netlink.wire import NetlinkError
 
 Address = IPv4Address | IPv6Address
 Interface = IPv4Interface | IPv6Interface
 Network = IPv4Network | IPv6Network
+
+OWNERS: Final = "owners"
+OWNER_KEY: Final = KeyType(41, 16, 1)  # ifname: a text of at most 15 characters
+
+_TRIAL_TABLE: Final = "cni_harness_trial"
+_NO_BRIDGE_FAMILY: Final = {errno.ENOENT, errno.EOPNOTSUPP, errno.EAFNOSUPPORT}
 
 
 class Tables(NamedTuple):
@@ -40,3 +53,29 @@ def alone(address: Address | Interface) -> Network:
 def with_port(address: Address, port: int) -> str:
     """Return both as URLs and iptables have them: "10.88.0.5:80", "[2001:db8::5]:80"."""
     return f"[{address}]:{port}" if isinstance(address, IPv6Address) else f"{address}:{port}"
+
+
+def owner_key(label: str, part: int = 0) -> bytes:
+    """Return the key of an owner's element, or of one of several; a hash, as a label may be longer than a key."""
+    text = f"{label} {part}" if part else label
+    return sha256(text.encode()).hexdigest()[: OWNER_KEY.length - 1].encode().ljust(OWNER_KEY.length, b"\0")
+
+
+def demand_bridge_family(tables: Tables, hook: Hook, doing: str) -> None:
+    """Raise NetlinkError (EOPNOTSUPP) that names the option of the kernel if it cannot make a chain for bridges.
+
+    The chain is made and removed in one transaction, so it filters nothing. Call it after an error, which `doing` was
+    about: others are told of this transaction.
+    """
+    table = Table(tables.netfilter(), BRIDGE, _TRIAL_TABLE)
+    transaction = table.transaction()
+    transaction.add_table()
+    transaction.add_chain("trial", hook)
+    transaction.delete_table(contents=True)
+    try:
+        table.commit(transaction, doing=doing)
+    except NetlinkError as error:
+        if error.errno in _NO_BRIDGE_FAMILY:
+            lack = "this kernel has no nftables for bridges (CONFIG_NF_TABLES_BRIDGE)"
+            raise NetlinkError(errno.EOPNOTSUPP, f"{doing}: {lack}") from error
+        raise

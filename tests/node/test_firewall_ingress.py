@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from firewall import admission_nft, admission_table, bridge_family
+from firewall import admission_nft, admission_table, tables
 from netlink.nft_transaction import Hook
 from tests.node.faults import dispatched
 from tests.node.firewall_chains import Chain, iptables_rules
@@ -147,7 +147,7 @@ def test_a_kernel_without_nftables_for_bridges_is_told_of(
     before = node.filtering()
     if lack == "family":
         # DECnet, which no kernel has any more: refused as a family that was left out is.
-        for module in (admission_table, bridge_family):
+        for module in (admission_table, tables):
             monkeypatch.setattr(module, "BRIDGE", 12)
     else:
         # A type of chain that no kernel has for bridges: refused as one whose module is missing.

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from firewall import bridge_family
 from firewall import spoofcheck_nft as spoofcheck
+from firewall import tables
 from firewall.owner import Owner
 from netlink.nft_transaction import Hook
 from netlink.wire import NetlinkError
@@ -244,7 +244,7 @@ def test_a_kernel_without_nftables_for_bridges_is_told_of(
 ) -> None:
     if lack == "family":
         # DECnet, which no kernel has any more: refused as a family that was left out is.
-        for module in (spoofcheck, bridge_family):
+        for module in (spoofcheck, tables):
             monkeypatch.setattr(module, "BRIDGE", 12)
     else:
         # A type of chain that no kernel has for bridges: refused as one whose module is missing.
