@@ -2,7 +2,8 @@
 
 Without a name, the node's own firewall decides: firewalld if it runs, as with the reference plugins; else nftables. No
 accept of nftables overrides another table's drop. So if iptables' chain FORWARD refuses packets of an address family,
-that family's rules of the reference plugins are made, too.
+that family's rules of the reference plugins are made, too. Both are found by look-ups of netlink; a program is run only
+if the kernel has tables of the older iptables.
 
 Every backend has the pod in the table of `admission_nft`, which names its owner. A pod may have been added by the
 reference plugins, or with another `backend`. So removal and GC go through all backends.
@@ -11,16 +12,22 @@ The other backends are imported in functions: a DEL that finds no address in tha
 """
 
 from firewall import admission_nft
-from firewall.admission_node import has_firewalld, is_refused
 from firewall.admission_subject import Admission
+from firewall.iptables_program import run
+from firewall.iptables_variant import FAMILIES, Family, program_of, programs_with
 from firewall.owner import Owner
 from firewall.tables import Interface, Tables
 from lean.typing import Collection, Final, Sequence
+from netlink.nft_reading import refuses
+from netlink.nft_wire import DROP, INET
+from netlink.nftables import Table
 from skel.steps import Steps
 
 NFTABLES: Final = "nftables"
 IPTABLES: Final = "iptables"
 FIREWALLD: Final = "firewalld"
+_IPTABLES_TABLE = "filter"
+_FORWARD = "FORWARD"
 
 
 def apply(tables: Tables, owner: Owner, admission: Admission, *, as_reference: bool = False) -> None:
@@ -142,7 +149,7 @@ def _chosen(tables: Tables, admission: Admission) -> str:
 
     if admission.backend:
         return admission.backend
-    runs = has_firewalld(tables) and admission_firewalld.is_running(tables.environ)
+    runs = _has_firewalld(tables) and admission_firewalld.is_running(tables.environ)
     return FIREWALLD if runs else NFTABLES
 
 
@@ -151,7 +158,7 @@ def _refused(tables: Tables, admission: Admission) -> list[Interface]:
     if admission.backend:
         return []
     versions = {address.version for address in admission.addresses}
-    refused = {version for version in versions if is_refused(tables, version)}
+    refused = {version for version in versions if _is_refused(tables, version)}
     return [address for address in admission.addresses if address.version in refused]
 
 
@@ -169,7 +176,7 @@ def _holds(tables: Tables, owner: Owner, admission: Admission, backend: str) -> 
 def _remove_from_firewalld(tables: Tables, owner: Owner, admission: Admission) -> None:
     from firewall import admission_firewalld
 
-    if admission.backend == FIREWALLD or has_firewalld(tables):
+    if admission.backend == FIREWALLD or _has_firewalld(tables):
         admission_firewalld.remove(tables, owner, admission)
 
 
@@ -179,3 +186,35 @@ def _subtract(addresses: list[Interface], others: Collection[Interface]) -> None
 
 def _distinct(addresses: Sequence[Interface]) -> list[Interface]:
     return list({address.ip: address for address in reversed(addresses)}.values())
+
+
+def _has_firewalld(tables: Tables) -> bool:
+    """Tell whether firewalld has rules here, by nftables or by iptables. Raises NetlinkError."""
+    netfilter = tables.netfilter()
+    own = Table(netfilter, INET, "firewalld").uses_question()
+    direct = [
+        Table(netfilter, family.protocol, _IPTABLES_TABLE).chain_question("FORWARD_direct") for family in FAMILIES
+    ]
+    netfilter.look_up(own, *direct)
+    return own.found is not None or any(each.found is not None for each in direct)
+
+
+def _is_refused(tables: Tables, version: int) -> bool:
+    """Tell whether iptables' chain FORWARD refuses packets of an address family, by its policy or a rule of its own.
+
+    Chains that it jumps to are not looked at: they are about other programs' networks. Raises OSError.
+    """
+    (family,) = (each for each in FAMILIES if each.version == version)
+    table = Table(tables.netfilter(), family.protocol, _IPTABLES_TABLE)
+    chain = table.chain(_FORWARD)
+    if chain and (chain.policy == DROP or (chain.uses and any(map(refuses, table.rules(_FORWARD))))):
+        return True
+    return any(_refuses_legacy(tables, family) for _ in programs_with(tables, family, _IPTABLES_TABLE, lambda _: False))
+
+
+def _refuses_legacy(tables: Tables, family: Family) -> bool:
+    program = program_of(tables, family, "legacy")
+    _, listing = run(program, ["-w", "-t", _IPTABLES_TABLE, "-S", _FORWARD], check=False)
+    return any(
+        line == f"-P {_FORWARD} DROP" or "-j DROP" in line or "-j REJECT" in line for line in listing.splitlines()
+    )
