@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from firewall import admission_firewalld, firewalld_bus
+from firewall import admission_firewalld
 from tests.firewalld import Firewalld, running_daemon, running_firewalld, sources
 from tests.node.faults import dispatched
 from tests.node.firewall_chains import Chain
@@ -56,7 +56,7 @@ def stopped(firewalld: Firewalld, process: str, patch: pytest.MonkeyPatch) -> It
     victim.send_signal(signal.SIGSTOP)
     try:
         with patch.context() as limited:
-            limited.setattr(firewalld_bus, "TIMEOUT", 2.0)
+            limited.setattr(admission_firewalld, "TIMEOUT", 2.0)
             yield
     finally:
         victim.send_signal(signal.SIGCONT)
@@ -121,13 +121,13 @@ def test_a_firewalld_that_ends_during_a_verb_is_named_and_del_is_done(
 def ending_during(method: str, chain: Chain, firewalld: Firewalld, patch: pytest.MonkeyPatch) -> Iterator[None]:
     """Kill firewalld when the bus has passed on a request with this method, and before it answers."""
     waits = {"for": ""}
-    ask, limit = firewalld_bus.Bus.ask, firewalld_bus.Bus._limit
+    ask, limit = admission_firewalld.Bus.ask, admission_firewalld.Bus._limit
 
-    def asking(self: firewalld_bus.Bus, asked: str, *arguments: str) -> object:
+    def asking(self: admission_firewalld.Bus, asked: str, *arguments: str) -> object:
         waits["for"] = f"to send {asked}"
         return ask(self, asked, *arguments)
 
-    def limiting(self: firewalld_bus.Bus) -> None:
+    def limiting(self: admission_firewalld.Bus) -> None:
         limit(self)
         if waits["for"] == method:
             waits["for"] = ""
@@ -140,8 +140,8 @@ def ending_during(method: str, chain: Chain, firewalld: Firewalld, patch: pytest
 
     firewalld.daemon.send_signal(signal.SIGSTOP)
     with patch.context() as patched:
-        patched.setattr(firewalld_bus.Bus, "ask", asking)
-        patched.setattr(firewalld_bus.Bus, "_limit", limiting)
+        patched.setattr(admission_firewalld.Bus, "ask", asking)
+        patched.setattr(admission_firewalld.Bus, "_limit", limiting)
         yield
     assert firewalld.daemon.poll() is not None
 
