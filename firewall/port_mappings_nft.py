@@ -97,9 +97,9 @@ def apply(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
     if not is_guarded:
         refuse_rivals(table, owner, forwarding)
     if forwarding.conditions and is_damaged:
-        from firewall import port_mappings_conditions
+        from firewall.port_mappings_rules import add_conditions
 
-        port_mappings_conditions.guard(tables, table.name, forwarding.conditions)
+        add_conditions(tables, table.name, forwarding.conditions)
 
 
 def refuse_clashes(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
@@ -184,14 +184,7 @@ def _look(netfilter: Netfilter, table: Table, owner: Owner, forwarding: Forwardi
 def _is_whole(table: Table, seen: SeenPorts, forwarding: Forwarding, *, earlier: bool = False) -> bool:
     from firewall.port_mappings_rules import is_whole
 
-    if not forwarding.conditions:
-        return is_whole(table, seen, earlier=earlier)
-    from firewall import port_mappings_conditions
-
-    guards = port_mappings_conditions.count(forwarding.conditions)
-    return is_whole(table, seen, guards, earlier=earlier) and port_mappings_conditions.are_met(
-        table, forwarding.conditions
-    )
+    return is_whole(table, seen, forwarding.conditions, earlier=earlier)
 
 
 def _change(transaction: Transaction, seen: SeenPorts, owner: Owner, wanted: dict[str, bytes]) -> None:

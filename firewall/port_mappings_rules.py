@@ -1,7 +1,13 @@
-"""The rules of `firewall.port_mappings_nft`, and the objects that they need: compared, and made if they are missing."""
+"""The rules of `firewall.port_mappings_nft`, and the objects that they need: compared, and made if they are missing.
 
+The conditions of a network are in the words of nft(8), which alone can read them: the only part that runs a process.
+They stand in the first two chains of the network's own table, so they hold for its own ports alone.
+"""
+
+import errno
 from ipaddress import IPv4Network
 
+from firewall.iptables_program import IptablesError, Program, run
 from firewall.port_mappings_elements import (
     ADDRESS_PORTS,
     ATTACHMENTS,
@@ -13,8 +19,9 @@ from firewall.port_mappings_elements import (
     VERSIONS,
     SeenPorts,
 )
-from firewall.tables import OWNER_KEY, OWNERS
-from lean.typing import Mapping
+from firewall.tables import OWNER_KEY, OWNERS, Tables
+from lean.hashing import sha256
+from lean.typing import Mapping, Sequence
 from netlink.nft_expressions import (
     IIFNAME,
     L4PROTO,
@@ -44,6 +51,9 @@ _HOOKS = {
     "postrouting": Hook("nat", 4, 100),  # NF_INET_POST_ROUTING; priority srcnat
 }
 _GUARDS = ("prerouting", "output")
+"""The chains that lead packets to the ports."""
+_FAMILIES = {4: "ipv4", 6: "ipv6"}
+"""The words of nft(8): a network with conditions has a rule for each in a chain of `_GUARDS`."""
 _NEW_EXPRESSION = b"fib\0"
 """Of `is_source_foreign`, in rules of `_without_input` alone."""
 _LOCALHOST = IPv4Network("127.0.0.0/8")
@@ -74,11 +84,12 @@ _SETS = {
 }
 
 
-def is_whole(table: Table, seen: SeenPorts, guards: int = 1, *, earlier: bool = False) -> bool:
-    """Tell whether the chains have their hooks and rules; `guards` is the number of those that the first two have.
+def is_whole(table: Table, seen: SeenPorts, conditions: Mapping[int, Sequence[str]], *, earlier: bool = False) -> bool:
+    """Tell whether the chains have their hooks and rules, and the first two these conditions. Raises NetlinkError.
 
     With `earlier`, tell whether the rules are those of a version without `_without_input`.
     """
+    guards = len(_FAMILIES) if conditions else 1
     if seen.uses is None or seen.uses < OBJECTS:
         return False
     expected = {name: guards if name in _GUARDS else len(_RULES[name]) for name in _HOOKS}
@@ -94,12 +105,19 @@ def is_whole(table: Table, seen: SeenPorts, guards: int = 1, *, earlier: bool = 
         and forward is not None
         and _has(table, FORWARD, forward, len(_RULES[FORWARD]), jumps=guards * len(_GUARDS))
         and all(_has(table, name, seen.chains[name], count) for name, count in expected.items())
+        and (not conditions or _are_met(table, conditions))
     )
 
 
 def _has(table: Table, name: str, chain: Chain | None, rules: int, jumps: int = 0) -> bool:
     # While another process replaces all rules, the kernel counts too few uses for a moment.
     return chain is not None and (chain.uses == rules + jumps or len(table.rules(name)) == rules)
+
+
+def _are_met(table: Table, conditions: Mapping[int, Sequence[str]]) -> bool:
+    """Tell whether the rules have these conditions."""
+    expected = [_comment(conditions)] * len(_FAMILIES)
+    return all([rule.comment for rule in table.rules(chain)] == expected for chain in _GUARDS)
 
 
 def restore(transaction: Transaction, seen: SeenPorts, *, guards: bool = True) -> None:
@@ -170,3 +188,24 @@ _RULES: Mapping[str, list[Attributes]] = {
     FORWARD: _forwarding_rules(),
     "postrouting": _masquerading_rules(),
 }
+
+
+def add_conditions(tables: Tables, table: str, conditions: Mapping[int, Sequence[str]]) -> None:
+    """Make the rules that lead from the table's chains to the ports. Raises OSError, with the words of nft(8)."""
+    lines = []
+    ending = f'fib daddr type local jump forward_ports comment "{_comment(conditions)}"'
+    for chain in _GUARDS:
+        lines.append(f"flush chain inet {table} {chain}")
+        for version, family in _FAMILIES.items():
+            condition = " ".join(conditions.get(version, ()))
+            lines.append(f"add rule inet {table} {chain} meta nfproto {family} {condition} {ending}")
+    try:
+        run(Program("nft", tables.environ), ["-f", "-"], "\n".join([*lines, ""]))
+    except IptablesError as error:
+        raise IptablesError(error.errno or errno.EIO, f"conditions of the network: {error.strerror}") from None
+
+
+def _comment(conditions: Mapping[int, Sequence[str]]) -> str:
+    """Return the rules' comment, which differs for other conditions: a network may have had some before."""
+    text = "\n".join(f"{version} {' '.join(conditions.get(version, ()))}" for version in _FAMILIES)
+    return f"conditions {sha256(text.encode()).hexdigest()[:16]}"

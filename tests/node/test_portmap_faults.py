@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from firewall import port_mappings_conditions, port_mappings_iptables
+from firewall import port_mappings_iptables, port_mappings_rules
 from tests.node.faults import FaultAt, answer_lost_at, dispatched, failing_at, failing_once, fails_at_every_step
 from tests.nodes import Node
 from tests.port_mappings import Ports, mapping
@@ -36,7 +36,7 @@ def test_at_every_request_to_the_kernel(
     [
         (port_mappings_iptables, "restore", {"backend": "iptables"}),
         (port_mappings_iptables, "_listed", {"backend": "iptables"}),
-        (port_mappings_conditions, "run", CONDITIONS),
+        (port_mappings_rules, "run", CONDITIONS),
     ],
     ids=["iptables-restore", "iptables-save", "nft"],
 )
