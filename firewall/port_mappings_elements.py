@@ -1,7 +1,7 @@
 """The elements of `firewall.port_mappings_nft`: each is named by a word, looked up, and listed for its owner.
 
 The list of owners has the words of an attachment's elements in its comments. So DEL finds them without a result of
-ADD.
+ADD. If another container has a port of the host, an ADD is refused, with the holder's name.
 """
 
 from firewall.owner import Owner, quoted, unquoted
@@ -14,6 +14,7 @@ from lean.typing import Final, Iterable, Iterator, NamedTuple
 from netlink.netfilter import LookUp, Netfilter
 from netlink.nft_wire import INET, Element
 from netlink.nftables import Table
+from skel import CniError, Code
 
 ATTACHMENTS: Final = "attachments"
 """The counter that all elements of the list of owners lead to: the kernel counts them."""
@@ -36,7 +37,7 @@ _QUESTIONS: Final = 64
 """Look-ups in one system call: their answers fit into the socket's receive buffer."""
 
 
-class Place(NamedTuple):
+class ElementPlace(NamedTuple):
     """The place of an element: the set or map, and the key."""
 
     name: str
@@ -69,18 +70,18 @@ def _value(mapping: ForwardedPort) -> bytes:
     return mapping.address.packed + _packed_port(mapping.container_port)
 
 
-def place_of(word: str) -> Place:
+def place_of(word: str) -> ElementPlace:
     """Return the place of the element that a word names. Raises ValueError for another program's word."""
     head, _, rest = word.partition("@")
     if head in {MASQUERADE, MASQUERADE_ALL}:
         text, _, ifname = rest.partition("%")
         address = ip_address(text)
-        return Place(f"{head}{address.version}", address.packed + unquoted(ifname).encode().ljust(16, b"\0"))
+        return ElementPlace(f"{head}{address.version}", address.packed + unquoted(ifname).encode().ljust(16, b"\0"))
     port, _, protocol = head.partition("/")
     if rest:
         address = ip_address(rest)
-        return Place(f"{ADDRESS_PORTS}{address.version}", address.packed + _packed(protocol, port))
-    return Place(f"{PORTS}{int(protocol[-1:])}", _packed(protocol[:-1], port))
+        return ElementPlace(f"{ADDRESS_PORTS}{address.version}", address.packed + _packed(protocol, port))
+    return ElementPlace(f"{PORTS}{int(protocol[-1:])}", _packed(protocol[:-1], port))
 
 
 def rivals_of(mapping: ForwardedPort) -> tuple[str, bytes]:
@@ -88,12 +89,12 @@ def rivals_of(mapping: ForwardedPort) -> tuple[str, bytes]:
     return f"{ADDRESS_PORTS}{mapping.address.version}", _packed(mapping.protocol, str(mapping.host_port))
 
 
-def general_place(mapping: ForwardedPort) -> Place:
+def general_place(mapping: PortMapping) -> ElementPlace:
     """Return the place of the same port on all addresses of the host."""
     return place_of(_word(mapping._replace(host_address=None)))
 
 
-def mapping_in(place: Place, value: bytes) -> ForwardedPort | None:
+def mapping_in(place: ElementPlace, value: bytes) -> PortMapping | None:
     """Return the mapping that an element is; None for an element of another kind."""
     if place.name[:-1] not in {PORTS, ADDRESS_PORTS}:
         return None
@@ -167,7 +168,7 @@ class SeenPorts:
         questions = [table.element_question(OWNERS, owner_key(label, part + 1)) for part in range(more)]
         self._ask(questions)
         self.listed += [question.found for question in questions if question.found]
-        self.elements: dict[Place, Element] = {}
+        self.elements: dict[ElementPlace, Element] = {}
         """The elements in places of `wanted` and of the owner's words; another owner may have them."""
         self.look(_place for word in (*self.words(), *wanted) for _place in _places(word))
 
@@ -175,7 +176,7 @@ class SeenPorts:
         """Return the words that the owner's elements list."""
         return [word for element in self.listed for word in element.comment.split()[1:]]
 
-    def look(self, places: Iterable[Place]) -> None:
+    def look(self, places: Iterable[ElementPlace]) -> None:
         """Look up the elements in more places."""
         asked = {place: self._table.element_question(*place) for place in dict.fromkeys(places)}
         if self.uses is not None:
@@ -187,6 +188,61 @@ class SeenPorts:
             self._netfilter.look_up(*questions[start : start + _QUESTIONS])
 
 
-def _places(word: str) -> Iterator[Place]:
+def _places(word: str) -> Iterator[ElementPlace]:
     with suppress(ValueError):  # written by another program
         yield place_of(word)
+
+
+def is_elsewhere(element: Element, owner: Owner) -> bool:
+    """Tell whether an element is of another attachment of the owner's container, which may keep it."""
+    its = Owner.from_label(element.comment)
+    return its is not None and its != owner and _container(its) == _container(owner)
+
+
+def _container(owner: Owner) -> str:
+    parts = owner.label().split("/")
+    return parts[1]
+
+
+def is_stale(element: Element, value: bytes) -> bool:
+    """Tell whether an element leads to the address of the pod: its owner is gone, since the address was reused."""
+    return not value or element.value[:-4] == value[:-4]
+
+
+def refuse_taken(table: Table, seen: SeenPorts, owner: Owner, forwarding: Forwarding) -> None:
+    """Raise CniError (999) if another container has one of the ports."""
+    for mapping in forwarding.mappings:
+        wanted = words(Forwarding(mappings=[mapping], snat=False))
+        ((word, value),) = wanted.items()
+        for place in (place_of(word), general_place(mapping)):
+            present = seen.elements.get(place)
+            if present and not _is_own(present, owner) and not is_stale(present, value):
+                raise _taken(mapping, place, present)
+    refuse_rivals(table, owner, forwarding, seen)
+
+
+def refuse_rivals(table: Table, owner: Owner, forwarding: Forwarding, seen: SeenPorts | None = None) -> None:
+    """Raise CniError (999) if another container has a port, that the pod gets on all addresses, on one of them."""
+    general = [mapping for mapping in forwarding.mappings if mapping.host_address is None]
+    if not general or (seen is not None and seen.uses is None):
+        return
+    rivals = {name: table.elements(name) for name in {rivals_of(mapping)[0] for mapping in general}}
+    for mapping in general:
+        name, ending = rivals_of(mapping)
+        for present in rivals[name]:
+            if not present.key.endswith(ending) or _is_own(present, owner):
+                continue
+            if present.value[:-4] != mapping.address.packed:
+                raise _taken(mapping, ElementPlace(name, present.key), present)
+
+
+def _is_own(element: Element, owner: Owner) -> bool:
+    return element.comment == owner.label() or is_elsewhere(element, owner)
+
+
+def _taken(mapping: PortMapping, place: ElementPlace, element: Element) -> CniError:
+    its = mapping_in(place, element.value)
+    held = its.described() if its else "it"
+    holder = Owner.from_label(element.comment)
+    who = f'container "{holder.container_id}" of network "{holder.network}"' if holder else f'"{element.comment}"'
+    return CniError(Code.INTERNAL, f"host port {mapping.described()} is taken: {who} has {held}")

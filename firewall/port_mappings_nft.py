@@ -43,17 +43,20 @@ import errno
 
 from firewall.owner import Owner
 from firewall.port_mapping import Forwarding, PortMapping
-from firewall.port_mappings_clashes import is_elsewhere, is_stale, refuse_rivals, refuse_taken
 from firewall.port_mappings_elements import (
     OBJECTS,
-    Place,
+    ElementPlace,
     SeenPorts,
     general_place,
+    is_elsewhere,
+    is_stale,
     listing,
     mapping_in,
     open_table,
     parts_behind,
     place_of,
+    refuse_rivals,
+    refuse_taken,
     words,
 )
 from firewall.tables import OWNERS, Tables, attempts, owner_key
@@ -245,7 +248,7 @@ def _forwarded(table: Table) -> list[tuple[ForwardedPort | None, Owner]]:
         for element in table.elements(name):
             owner = Owner.from_label(element.comment)
             if owner:
-                found.append((mapping_in(Place(name, element.key), element.value), owner))
+                found.append((mapping_in(ElementPlace(name, element.key), element.value), owner))
     return found
 
 
