@@ -5,7 +5,7 @@ from collections.abc import Callable
 from ipaddress import ip_address, ip_interface, ip_network
 from typing import Any
 
-from netlink.codec import Attributes, build
+from netlink.bridge_ports import Attributes, build
 
 TIMES = 300
 """Messages of each kind."""
