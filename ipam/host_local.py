@@ -13,7 +13,7 @@ import ipaddress
 from lean import recorder, span, span_note
 from lean.contextlib import contextmanager
 from lean.typing import Iterable, Iterator
-from skel import Address, Args, CniError, Code, IPConfig, Plugin, Result, with_length
+from skel import DNS, Address, Args, CniError, Code, IPConfig, Plugin, Result, with_length
 from skel.versions import REFERENCE_RELEASE
 
 from .host_local_config import (
@@ -26,7 +26,6 @@ from .host_local_config import (
 )
 from .owner import Owner
 from .ranges import RangeSet, Span
-from .resolv_conf import read_resolv_conf
 from .store import Store, Take
 
 ALREADY_RESERVED = 100
@@ -36,6 +35,8 @@ NOT_RESERVED = 101
 _TRIED = 100
 """Addresses that are tried before all reservations are listed. A listing takes as long as a thousand tries."""
 
+_RESOLV_CONF_WORDS_MIN = 2
+
 
 def add(args: Args[HostLocalConfig]) -> Result:
     """Reserve an address of each range set."""
@@ -43,7 +44,7 @@ def add(args: Args[HostLocalConfig]) -> Result:
     requests = requests_of(args, range_sets)
     result = Result(routes=args.config.ipam.routes())
     if args.config.ipam.resolv_conf:
-        result.dns = read_resolv_conf(args.config.ipam.resolv_conf)
+        result.dns = _read_resolv_conf(args.config.ipam.resolv_conf)
     with _store(args.config) as store:
         owner = Owner(args.container_id, args.ifname)
         store.create()
@@ -246,3 +247,27 @@ def _exhausted(code: int, range_set: RangeSet) -> CniError:
 def _not_reserved(args: Args[HostLocalConfig], what: str) -> CniError:
     message = f"{what} reserved for {args.ifname} of container {args.container_id}"
     return CniError(NOT_RESERVED, message)
+
+
+def _read_resolv_conf(path: str) -> DNS:
+    """Return the settings in the file at `path`; repeated `search` and `options` lines add up.
+
+    Raises CniError (5) if it cannot be read.
+    """
+    dns = DNS()
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = [line.split() for line in file]
+    except OSError as error:
+        raise CniError(Code.IO_FAILURE, f'ipam.resolvConf: cannot read "{path}": {error.strerror}') from None
+    for words in lines:
+        if len(words) < _RESOLV_CONF_WORDS_MIN or words[0][0] in "#;":
+            continue
+        keyword, first, *_ = words
+        if keyword == "nameserver":
+            dns.nameservers.append(first)
+        elif keyword == "domain":
+            dns.domain = first
+        elif keyword in {"search", "options"}:
+            getattr(dns, keyword).extend(words[1:])
+    return dns
