@@ -24,8 +24,8 @@ from .host_local_config import (
     ranges_come_with_pods,
     requests_of,
 )
-from .owner import Owner
 from .ranges import RangeSet, Span
+from .reservation import ReservationOwner
 from .store import Store, Take
 
 ALREADY_RESERVED = 100
@@ -46,7 +46,7 @@ def add(args: Args[HostLocalConfig]) -> Result:
     if args.config.ipam.resolv_conf:
         result.dns = _read_resolv_conf(args.config.ipam.resolv_conf)
     with _store(args.config) as store:
-        owner = Owner(args.container_id, args.ifname)
+        owner = ReservationOwner(args.container_id, args.ifname)
         store.create()
         with store.locked(args.interruption):
             earlier = _of_earlier_boot(args, store, range_sets)
@@ -93,8 +93,8 @@ def gc(args: Args[HostLocalConfig]) -> None:
     if valid is None:
         args.log("GC without a list of valid attachments: nothing is released")
         return
-    keep = {Owner(known.container_id, known.ifname) for known in valid}
-    keep |= {Owner(known.container_id, "") for known in valid}
+    keep = {ReservationOwner(known.container_id, known.ifname) for known in valid}
+    keep |= {ReservationOwner(known.container_id, "") for known in valid}
     with _store(args.config) as store:
         if not store.exists():
             return
@@ -199,14 +199,14 @@ def _holder(store: Store, address: Address) -> str:
     return f": it is reserved for {interface}container {owner.container_id}"
 
 
-def _release_all_but(store: Store, keep: set[Owner]) -> list[str]:
+def _release_all_but(store: Store, keep: set[ReservationOwner]) -> list[str]:
     """Release the addresses of all owners that are not in `keep`, and return the errors."""
     failures = []
     for reserved in store.reserved():
         try:
             owner = store.owner(reserved)
             # A crash may leave an empty file.
-            if owner is not None and owner not in keep and (owner == Owner("", "") or not owner.may_be_note):
+            if owner is not None and owner not in keep and (owner == ReservationOwner("", "") or not owner.may_be_note):
                 store.free(reserved)
         except OSError as error:
             failures.append(f"{reserved}: {error.strerror}")

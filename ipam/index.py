@@ -39,8 +39,7 @@ from lean.contextlib import suppress
 from lean.typing import Final, Iterable, Mapping
 from skel.in_place import open_regular, overwrite
 
-from .boot import BOOT_BITS, Boot
-from .owner import Owner
+from .reservation import BOOT_BITS, Boot, ReservationOwner
 
 _NAME: Final = ".owners"
 _BUCKET: Final = 4096
@@ -71,25 +70,25 @@ class Index:
         self.whole = sealed and modified == self._seal * 10**9
         self.stale = not self.whole and _is_seal(modified)
 
-    def addresses(self, owner: Owner) -> list[str]:
+    def addresses(self, owner: ReservationOwner) -> list[str]:
         """Return the addresses that the index lists for an owner."""
         key = owner.key
         listed = b",".join(line[len(key) :] for line in self._bucket(key) if line.startswith(key))
         # After a power failure a line may hold anything, but only names that are addresses are opened.
         return listed.decode().split(",") if listed and not listed.strip(_IN_ADDRESSES) else []
 
-    def interfaces(self, container_id: str) -> list[Owner]:
+    def interfaces(self, container_id: str) -> list[ReservationOwner]:
         """Return all attachments of a container that have a line."""
-        key = Owner(container_id, "").key.rstrip(b" ")
+        key = ReservationOwner(container_id, "").key.rstrip(b" ")
         lines = [line[len(key) :] for line in self._bucket(key) if line.startswith(key)]
-        return [Owner(container_id, os.fsdecode(line.partition(b" ")[0])) for line in lines]
+        return [ReservationOwner(container_id, os.fsdecode(line.partition(b" ")[0])) for line in lines]
 
     def refute(self) -> None:
         """Note that a reservation differs from its line in the index."""
         self.stale = self.whole or self.stale
         self.whole = False
 
-    def note(self, owner: Owner, addresses: Iterable[str]) -> None:
+    def note(self, owner: ReservationOwner, addresses: Iterable[str]) -> None:
         """Write the addresses of an owner."""
         key = owner.key
         bucket = self._bucket(key)
@@ -103,7 +102,7 @@ class Index:
             known = [line for place in range(self._count) for line in self._read(place)]
             self._write_anew(known or lines)
 
-    def rewrite(self, owners: Mapping[Owner, Iterable[str]]) -> None:
+    def rewrite(self, owners: Mapping[ReservationOwner, Iterable[str]]) -> None:
         """Make the index whole: `owners` has all owners, with all their addresses."""
         self.whole, self.stale = True, False
         self._write_anew([line for owner, addresses in owners.items() for line in _lines_of(owner, addresses)])
@@ -177,7 +176,7 @@ def _place(line: bytes, count: int) -> int:
     return crc32(line.partition(b"@")[0]) % count
 
 
-def _lines_of(owner: Owner, addresses: Iterable[str]) -> _Lines:
+def _lines_of(owner: ReservationOwner, addresses: Iterable[str]) -> _Lines:
     listed = ",".join(sorted(set(addresses)))
     return [owner.key + listed.encode()] if listed else []
 

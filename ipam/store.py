@@ -35,10 +35,8 @@ from lean.typing import Callable, Collection, Container, Final, Iterable, Iterat
 from skel import Address, Interruption
 from skel.in_place import NotRegularError, open_regular, overwrite, read_regular
 
-from .boot import Boot
 from .index import Index
-from .owner import Owner
-from .reservation_file import MODE, make_file
+from .reservation import MODE, Boot, ReservationOwner, make_file
 
 Take = Callable[[int, str], bool]
 """Reserves an address of the range set with that index; returns False if it is taken."""
@@ -112,14 +110,14 @@ class Store:
         finally:
             os.close(lock)
 
-    def owner(self, address: str) -> Owner | None:
+    def owner(self, address: str) -> ReservationOwner | None:
         """Return the owner of `address`, or None if it is free."""
         content = self._content(address)
-        return None if content is None else Owner.parse(content)
+        return None if content is None else ReservationOwner.parse(content)
 
     def find(
         self, container_id: str, ifname: str, also: Iterable[str] = (), *, enough: int = 1
-    ) -> tuple[Owner, list[str]]:
+    ) -> tuple[ReservationOwner, list[str]]:
         """Return an attachment's addresses, and the owner that they are noted for.
 
         The owner is the attachment. In very old entries it is the container alone.
@@ -128,7 +126,7 @@ class Store:
         are read. (The reference releases the lock between the addresses of an ADD, so
         the index may have been made with a part of them.)
         """
-        owners = (Owner(container_id, ifname), Owner(container_id, ""))
+        owners = (ReservationOwner(container_id, ifname), ReservationOwner(container_id, ""))
         if self._index.stale or (not self._index.whole and self._is_small()):
             self.rebuild_index()
         found = self._find(owners, also)
@@ -149,7 +147,7 @@ class Store:
             return None
 
     @contextmanager
-    def reserving(self, owner: Owner, earlier: Container[str] = ()) -> Iterator[Take]:
+    def reserving(self, owner: ReservationOwner, earlier: Container[str] = ()) -> Iterator[Take]:
         """Reserve addresses for an owner; if the body raises, all of them are freed.
 
         `earlier` are addresses that the owner has from an earlier boot. It may take them again.
@@ -181,7 +179,7 @@ class Store:
             raise
         self._index.seal()  # never in a `finally`: if the lines above end early, the index is not whole
 
-    def release(self, owner: Owner, addresses: Collection[str]) -> None:
+    def release(self, owner: ReservationOwner, addresses: Collection[str]) -> None:
         """Free all addresses of `owner`, as `find` returned them; without addresses, nothing is written."""
         if not addresses:
             return
@@ -197,7 +195,7 @@ class Store:
 
     def rebuild_index(self) -> None:
         """Read all reservations and make the index whole; remove empty files of a crash."""
-        owners: dict[Owner, list[str]] = {}
+        owners: dict[ReservationOwner, list[str]] = {}
         for address in self.reserved():
             # As for the reference, an address whose file cannot be read is taken, by an unknown owner.
             with suppress(OSError):
@@ -216,7 +214,7 @@ class Store:
         with os.scandir(self.folder) as names:
             return len(list(islice(names, _SMALL + 1))) <= _SMALL
 
-    def _find(self, owners: Iterable[Owner], also: Iterable[str]) -> tuple[Owner, list[str]]:
+    def _find(self, owners: Iterable[ReservationOwner], also: Iterable[str]) -> tuple[ReservationOwner, list[str]]:
         first, *others = owners
         for owner in (first, *others):
             if found := self._confirmed(owner, also):
@@ -226,7 +224,7 @@ class Store:
                 self._confirmed(owner)
         return first, []
 
-    def _confirmed(self, owner: Owner, also: Iterable[str] = ()) -> list[str]:
+    def _confirmed(self, owner: ReservationOwner, also: Iterable[str] = ()) -> list[str]:
         """Return the addresses of the index and of `also` whose files name `owner`; any other refutes the index."""
         listed = self._index.addresses(owner)
         found = [address for address in dict.fromkeys([*listed, *also]) if self.owner(address) == owner]

@@ -11,7 +11,7 @@ import pytest
 from harness.files import naming, write_atomically
 from harness.kubelet.volume_files import Projection, write_atomically_into
 from harness.runtime.left_links import LeftLinks
-from ipam.reservation_file import make_file
+from ipam.reservation import make_file
 from skel.in_place import overwrite
 from skel.state_file import StateFiles, write_whole
 from tests.cli import Cli, bridge_network

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ipam.boot import Boot
+from ipam.reservation import Boot
 from tests.unit.host_local import SEAL, HostLocal
 
 NS = 10**9

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ipam.reservation_file import make_file
+from ipam.reservation import make_file
 from tests.unit.host_local import HostLocal
 
 LIMIT_S = 60
