@@ -19,7 +19,7 @@ from skel.strict_json import decode_json
 from skel.versions import REFERENCE_RELEASE
 
 from .dhcp_config import DATA_DIR, DhcpConfig, options_of
-from .dhcp_daemon.protocol import AWAY_SUFFIX, MARK, Answer, Question
+from .dhcp_daemon.protocol import AWAY_SUFFIX, MARK, DaemonAnswer, Question
 
 if TYPE_CHECKING:
     from .dhcp_daemon.store import LeaseStore
@@ -152,7 +152,7 @@ def _lease_question(args: Args[DhcpConfig]) -> Question:
     return question
 
 
-def _asked(args: Args[DhcpConfig], question: Question) -> Answer:
+def _asked(args: Args[DhcpConfig], question: Question) -> DaemonAnswer:
     """Return the daemon's answer. Raises its CniError, and 11 if it is away."""
     try:
         return ask(args.config.ipam.socket_path, question, args.interruption)
@@ -180,7 +180,7 @@ class AwayError(Exception):
     """No daemon listens, or it ended before its answer."""
 
 
-def ask(path: str, question: Question, interruption: Interruption, *, seconds: float | None = None) -> Answer:
+def ask(path: str, question: Question, interruption: Interruption, *, seconds: float | None = None) -> DaemonAnswer:
     """Have the daemon at `path` do something; `seconds` limit the wait, None is the daemon's own limits.
 
     Raises AwayError, CniError: the daemon's own, 5 if it cannot be asked, and 7 if another program listens.
@@ -220,11 +220,11 @@ def _all(connection: _socket.socket) -> bytes:
     return b"".join(parts)
 
 
-def _checked(path: str, answer: bytes) -> Answer:
+def _checked(path: str, answer: bytes) -> DaemonAnswer:
     if not answer:
         raise AwayError(f"the DHCP daemon at {path} has ended")
     try:
-        found = Answer.decode(decode_json(answer))
+        found = DaemonAnswer.decode(decode_json(answer))
     except (ValueError, CniError):
         message = f"ipam.daemonSocketPath: another program than the DHCP daemon of cni-harness listens at {path}"
         raise CniError(Code.INVALID_CONFIG, message, answer[:80].decode(errors="replace").strip()) from None

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from skel import Address, CniError, Code, IPConfig, Result, with_length
 
 from .client import Client4, Client6, LeaseClient, LeaseContext, client_id
-from .lease import Action, Event, Limits
+from .lease import Action, LeaseEvent, Limits
 from .loop import Loop
 from .pod_interface import PodInterface
 from .protocol import Question
@@ -68,7 +68,7 @@ class LeasedAttachment:
     def begin(self, now: float) -> None:
         """Ask for new leases."""
         for client in self.clients:
-            client.step(Event.START, now)
+            client.step(LeaseEvent.START, now)
 
     def adopt(self, addresses: Iterable[Address], now: float) -> None:
         """Ask the servers whether these addresses are still the attachment's: leases that another daemon had."""
@@ -77,7 +77,7 @@ class LeasedAttachment:
                 if address.version == client.version:
                     whole = with_length(address, _ALL_BITS[client.version])
                     terms = Terms(address=whole, lifetime=0, t1=0, t2=0)
-                    client.step(Event.ADOPT, now, terms)
+                    client.step(LeaseEvent.ADOPT, now, terms)
                     break
 
     def resume(self, noted: Noted) -> None:
@@ -90,12 +90,12 @@ class LeasedAttachment:
 
     def stop(self, now: float) -> None:
         """Release the leases, and forget them. Raises OSError if their file cannot be removed."""
-        self._end(Event.STOP, now)
+        self._end(LeaseEvent.STOP, now)
         self._store.remove(self.key)
 
     def abandon(self, now: float) -> None:
         """Forget the leases; the servers are not told."""
-        self._end(Event.GONE, now)
+        self._end(LeaseEvent.GONE, now)
         self._store.remove(self.key)
 
     @property
@@ -143,7 +143,7 @@ class LeasedAttachment:
             self._finish(None)
         elif outcome == Action.REFUSED:
             self._finish(CniError(NO_LEASE, self.reason))
-        elif outcome == Event.GONE:
+        elif outcome == LeaseEvent.GONE:
             self._finish(CniError(Code.INTERNAL, self.reason))
             self.ended()
 

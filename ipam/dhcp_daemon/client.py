@@ -8,7 +8,7 @@ from lean.typing import ClassVar, NamedTuple
 
 from . import dhcpv4, dhcpv6
 from .dhcpv4 import Reply
-from .lease import Action, Event, Lease, Limits, State
+from .lease import Action, Lease, LeaseEvent, LeaseState, Limits
 from .loop import Loop, boot_time
 from .pod_interface import GoneError, Opened, PodInterface
 from .sockets import Datagrams, Packets, Wire
@@ -37,7 +37,7 @@ class LeaseContext(NamedTuple):
 
 
 class LeaseClient:
-    """The lease of one IP version; `told` is called with Action.COMMIT, Action.REFUSED or Event.GONE."""
+    """The lease of one IP version; `told` is called with Action.COMMIT, Action.REFUSED or LeaseEvent.GONE."""
 
     version = 0
 
@@ -63,7 +63,7 @@ class LeaseClient:
         lost = self.lease.lost
         before = self.lease.state
         actions = self.lease.on(event, now, terms)
-        if before != self.lease.state and event not in {Event.START, Event.OFFER}:
+        if before != self.lease.state and event not in {LeaseEvent.START, LeaseEvent.OFFER}:
             self._log(f"{event}: {before} -> {self.lease.state}{self._in_words(event)}")
         outcome = ""
         for action in actions:
@@ -74,16 +74,16 @@ class LeaseClient:
                 self._do(action, now)
             except GoneError as error:
                 self.flaw = str(error)
-                if self.lease.state != State.ENDED:
-                    self.step(Event.GONE, now)
+                if self.lease.state != LeaseState.ENDED:
+                    self.step(LeaseEvent.GONE, now)
                     return
             except OSError as error:
                 self.flaw = f"{action}: {error.strerror or error}"
                 self._log(self.flaw)
         if outcome == Action.COMMIT and lost is not None:
             self._restore()
-        if event == Event.GONE and self.lease.state == State.ENDED:
-            outcome = Event.GONE
+        if event == LeaseEvent.GONE and self.lease.state == LeaseState.ENDED:
+            outcome = LeaseEvent.GONE
         if outcome:
             self.told(outcome)
         self.arm()
@@ -126,7 +126,7 @@ class LeaseClient:
     def _take(self, reply: Reply, mac: str, now: float) -> None:
         """Turn an answer into an event."""
         held, event, terms = self.lease.terms, reply.event, reply.terms
-        if terms is None and event != Event.NAK:
+        if terms is None and event != LeaseEvent.NAK:
             self.flaw = reply.flaw
             self._log(f"{event} is of no use: {reply.flaw}")
             return
@@ -137,16 +137,16 @@ class LeaseClient:
             wanted = self._wanted()
             if wanted is not None and terms.address.ip != wanted.address.ip:
                 self.flaw = f"the server offers {terms.address.ip} instead of {wanted.address.ip}"
-                if event == Event.OFFER:
+                if event == LeaseEvent.OFFER:
                     return  # the pod and its runtime know the address that it had
-                event, terms = Event.NAK, None
+                event, terms = LeaseEvent.NAK, None
             elif held is not None and not terms.server:
                 terms.server = held.server
         self.step(event, now, terms)
 
     def _wanted(self) -> Terms | None:
         """Return the terms whose address alone will do; None before the first lease."""
-        if self.lease.lost is not None or self.lease.state in {State.INIT, State.SELECTING}:
+        if self.lease.lost is not None or self.lease.state in {LeaseState.INIT, LeaseState.SELECTING}:
             return self.lease.lost
         return self.lease.terms
 
@@ -198,7 +198,7 @@ class LeaseClient:
 
     def _in_words(self, event: str) -> str:
         terms = self.lease.terms
-        return f", {terms.address} for {terms.lifetime} s" if event == Event.ACK and terms is not None else ""
+        return f", {terms.address} for {terms.lifetime} s" if event == LeaseEvent.ACK and terms is not None else ""
 
     def _is_exchange(self, action: str) -> bool:
         """Tell whether an action's message begins a transaction with a number of its own."""

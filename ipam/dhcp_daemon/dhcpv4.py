@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from lean.typing import NamedTuple
 from skel import Route
 
-from .lease import Event
+from .lease import LeaseEvent
 from .terms import Terms
 
 SERVER_PORT, CLIENT_PORT = 67, 68
@@ -118,11 +118,11 @@ def read_reply(packet: bytes, xid: int, mac: bytes) -> Reply | None:
         if overload & flag:
             for code, value in _decoded(field).items():
                 options[code] = options.get(code, b"") + value
-    event = {OFFER: Event.OFFER, ACK: Event.ACK, NAK: Event.NAK}.get(options.get(_TYPE, b"\0")[0])
+    event = {OFFER: LeaseEvent.OFFER, ACK: LeaseEvent.ACK, NAK: LeaseEvent.NAK}.get(options.get(_TYPE, b"\0")[0])
     if event is None:
         return None
     server = str(IPv4Address(options[_SERVER])) if len(options.get(_SERVER, b"")) == len(NOWHERE.packed) else ""
-    if event == Event.NAK:
+    if event == LeaseEvent.NAK:
         return Reply(event, server, None)
     try:
         return Reply(event, server, _terms(IPv4Address(yours), options, server))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from ipaddress import IPv6Address, IPv6Interface
 
 from .dhcpv4 import Reply
-from .lease import Event
+from .lease import LeaseEvent
 from .terms import Terms
 
 CLIENT_PORT, SERVER_PORT = 546, 547
@@ -58,8 +58,10 @@ def read_reply(payload: bytes, xid: int, duid: bytes, iaid: bytes) -> Reply | No
             flaw = flaw or _status(inner)
             terms = _terms(value, inner, server) if not flaw else None
             if terms is not None:
-                return Reply(Event.OFFER if offer else Event.ACK, server.hex(), terms)
-    return Reply(Event.OFFER if offer else Event.NAK, server.hex(), None, flaw or "the server sends no address")
+                return Reply(LeaseEvent.OFFER if offer else LeaseEvent.ACK, server.hex(), terms)
+    return Reply(
+        LeaseEvent.OFFER if offer else LeaseEvent.NAK, server.hex(), None, flaw or "the server sends no address"
+    )
 
 
 def _terms(value: bytes, inner: Iterable[tuple[int, bytes]], server: bytes) -> Terms | None:

@@ -37,7 +37,7 @@ from lean.typing import NamedTuple
 from .terms import Terms
 
 
-class State:
+class LeaseState:
     """The state of a lease; the values are in files on disk."""
 
     INIT = "init"
@@ -50,7 +50,7 @@ class State:
     ENDED = "ended"
 
 
-class Event:
+class LeaseEvent:
     """Events: of the plugin, of the server, of the clock."""
 
     START = "start"
@@ -86,7 +86,7 @@ class Action:
     """No answer is expected: close the sockets."""
 
 
-_S, _E, _A = State, Event, Action
+_S, _E, _A = LeaseState, LeaseEvent, Action
 
 # (state, event): (next state, actions). An event that is not here is ignored: a late or repeated answer.
 TABLE: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {
@@ -149,7 +149,7 @@ class Lease:
     def __init__(self, limits: Limits) -> None:
         """Begin in INIT."""
         self._limits = limits
-        self.state = State.INIT
+        self.state = LeaseState.INIT
         self.terms: Terms | None = None
         """The server's grant; in REQUESTING its offer; in REBOOTING the address that it is asked about."""
         self.obtained = 0.0
@@ -163,7 +163,7 @@ class Lease:
 
     def resume(self, terms: Terms, obtained: float) -> None:
         """Go on with a lease that was granted before: after a restart of the daemon."""
-        self.state, self.terms, self.obtained = State.BOUND, terms, obtained
+        self.state, self.terms, self.obtained = LeaseState.BOUND, terms, obtained
 
     @property
     def holds(self) -> bool:
@@ -182,16 +182,16 @@ class Lease:
         if step is None:
             return ()
         before, (self.state, actions) = self.state, step
-        if Action.WITHDRAW in actions and event != Event.STOP:
+        if Action.WITHDRAW in actions and event != LeaseEvent.STOP:
             self.lost = self.terms
         if terms is not None:
-            if event == Event.ACK:
+            if event == LeaseEvent.ACK:
                 self.obtained = self._sent
                 self.lost = None
             self.terms = terms
         if before != self.state:
             self._delay = 0.0
-        if before != self.state and self.state == State.REQUESTING:
+        if before != self.state and self.state == LeaseState.REQUESTING:
             self._give_up_at = now + self._limits.timeout
         if not _SENDING.isdisjoint(actions):
             self._schedule(now)
@@ -202,27 +202,27 @@ class Lease:
         if self.state in _HOLDING:
             assert self.terms is not None  # noqa: S101 -- as above
             if now >= self.expires:
-                return Event.EXPIRY
-            if self.state != State.REBINDING and now >= self.obtained + self.terms.t2:
-                return Event.T2
-            if self.state == State.BOUND:
-                return Event.T1 if now >= self.obtained + self.terms.t1 else None
-        if self.state == State.REQUESTING and now >= self._give_up_at:
-            return Event.GIVE_UP
-        if self.state in {State.INIT, State.ENDED}:
+                return LeaseEvent.EXPIRY
+            if self.state != LeaseState.REBINDING and now >= self.obtained + self.terms.t2:
+                return LeaseEvent.T2
+            if self.state == LeaseState.BOUND:
+                return LeaseEvent.T1 if now >= self.obtained + self.terms.t1 else None
+        if self.state == LeaseState.REQUESTING and now >= self._give_up_at:
+            return LeaseEvent.GIVE_UP
+        if self.state in {LeaseState.INIT, LeaseState.ENDED}:
             return None
-        return Event.RESEND if now >= self._resend_at else None
+        return LeaseEvent.RESEND if now >= self._resend_at else None
 
     def next_time(self) -> float:
         """Return when `due` has something next; infinity if never."""
-        if self.state in {State.INIT, State.ENDED}:
+        if self.state in {LeaseState.INIT, LeaseState.ENDED}:
             return float("inf")
         if self.state not in _HOLDING:
-            return min(self._resend_at, self._give_up_at) if self.state == State.REQUESTING else self._resend_at
+            return min(self._resend_at, self._give_up_at) if self.state == LeaseState.REQUESTING else self._resend_at
         assert self.terms is not None  # noqa: S101 -- as above
-        if self.state == State.BOUND:
+        if self.state == LeaseState.BOUND:
             return self.obtained + min(self.terms.t1, self.terms.t2, self.terms.lifetime)
-        limit = self.expires if self.state == State.REBINDING else self.obtained + self.terms.t2
+        limit = self.expires if self.state == LeaseState.REBINDING else self.obtained + self.terms.t2
         return min(self._resend_at, limit, self.expires)
 
     def hurry(self, at: float) -> None:
@@ -233,9 +233,9 @@ class Lease:
     def _schedule(self, now: float) -> None:
         """Set the time of the next message, if no answer comes."""
         self._sent = now
-        if self.state in {State.RENEWING, State.REBINDING}:
+        if self.state in {LeaseState.RENEWING, LeaseState.REBINDING}:
             assert self.terms is not None  # noqa: S101 -- as above
-            end = self.expires if self.state == State.REBINDING else self.obtained + self.terms.t2
+            end = self.expires if self.state == LeaseState.REBINDING else self.obtained + self.terms.t2
             least = min(_LEAST_RENEWAL, self.terms.lifetime / 8)
             self._resend_at = now + max((end - now) / 2, least)
             return

@@ -37,7 +37,7 @@ class Question(Record):
     """For GC: container ID and interface name of each attachment that stays."""
 
 
-class Answer(Record):
+class DaemonAnswer(Record):
     """The daemon's answer: an error, unless `code` is 0."""
 
     number: int = field(read.integer, MARK)

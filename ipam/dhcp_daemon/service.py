@@ -14,7 +14,7 @@ from .attachment import LeasedAttachment
 from .leases import Leases
 from .loop import Loop
 from .pod_interface import GoneError
-from .protocol import FOREIGN_ANSWER, MARK, Answer, Question
+from .protocol import FOREIGN_ANSWER, MARK, DaemonAnswer, Question
 
 _BACKLOG = 4096
 _FIRST_PASSED = 3
@@ -144,10 +144,10 @@ class _Conversation:
     def _answer(self, error: CniError | None, attachment: LeasedAttachment | None) -> None:
         self._pending = None
         if error is not None:
-            answer = Answer(number=1, code=error.code, msg=str(error))
+            answer = DaemonAnswer(number=1, code=error.code, msg=str(error))
         else:
             result = attachment.result.encode_as("1.1.0") if attachment is not None and attachment.holds else {}
-            answer = Answer(number=1, result=result)
+            answer = DaemonAnswer(number=1, result=result)
         self._send(json.dumps({MARK: 1, **answer.encode()}).encode() + b"\n")
 
     def _send(self, answer: bytes) -> None:

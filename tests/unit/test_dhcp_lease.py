@@ -8,7 +8,7 @@ import pytest
 
 from ipam.dhcp_daemon import dhcpv4, dhcpv6
 from ipam.dhcp_daemon.dhcpv4 import Client
-from ipam.dhcp_daemon.lease import TABLE, Action, Event, Lease, Limits, State
+from ipam.dhcp_daemon.lease import TABLE, Action, Lease, LeaseEvent, LeaseState, Limits
 from ipam.dhcp_daemon.terms import Terms
 
 TERMS = Terms(address=IPv4Interface("192.0.2.9/24"), server="192.0.2.2", lifetime=100, t1=50, t2=85)
@@ -28,20 +28,20 @@ def events_until(lease: Lease, end: float) -> list[tuple[str, str]]:
 
 def bound() -> Lease:
     lease = Lease(Limits())
-    lease.on(Event.START, 0)
-    lease.on(Event.OFFER, 0, TERMS)
-    assert lease.on(Event.ACK, 0.5, TERMS) == (Action.COMMIT, Action.QUIET)
+    lease.on(LeaseEvent.START, 0)
+    lease.on(LeaseEvent.OFFER, 0, TERMS)
+    assert lease.on(LeaseEvent.ACK, 0.5, TERMS) == (Action.COMMIT, Action.QUIET)
     return lease
 
 
 def test_every_state_but_the_last_one_ends_by_a_stop_and_by_a_missing_pod() -> None:
-    states = {value for name, value in vars(State).items() if name.isupper()}
+    states = {value for name, value in vars(LeaseState).items() if name.isupper()}
 
-    for event in (Event.STOP, Event.GONE):
-        assert {state for state in states if TABLE.get((state, event), ("",))[0] == State.ENDED} == (
-            states - {State.ENDED}
+    for event in (LeaseEvent.STOP, LeaseEvent.GONE):
+        assert {state for state in states if TABLE.get((state, event), ("",))[0] == LeaseState.ENDED} == (
+            states - {LeaseState.ENDED}
         )
-    assert not [state for state, _ in TABLE if state == State.ENDED]
+    assert not [state for state, _ in TABLE if state == LeaseState.ENDED]
 
 
 def test_a_lease_that_no_server_renews_is_rebound_and_lost() -> None:
@@ -50,11 +50,11 @@ def test_a_lease_that_no_server_renews_is_rebound_and_lost() -> None:
     seen = events_until(lease, 100)
 
     assert list(dict.fromkeys(seen)) == [
-        (Event.T1, State.RENEWING),
-        (Event.RESEND, State.RENEWING),
-        (Event.T2, State.REBINDING),
-        (Event.RESEND, State.REBINDING),
-        (Event.EXPIRY, State.SELECTING),
+        (LeaseEvent.T1, LeaseState.RENEWING),
+        (LeaseEvent.RESEND, LeaseState.RENEWING),
+        (LeaseEvent.T2, LeaseState.REBINDING),
+        (LeaseEvent.RESEND, LeaseState.REBINDING),
+        (LeaseEvent.EXPIRY, LeaseState.SELECTING),
     ]
     assert lease.lost == TERMS
     assert not lease.holds
@@ -65,13 +65,13 @@ def test_the_time_counts_from_the_request() -> None:
     events_until(lease, 50)
     asked = lease.obtained + 50
 
-    lease.on(Event.ACK, asked + 9, TERMS)
+    lease.on(LeaseEvent.ACK, asked + 9, TERMS)
 
-    assert (lease.state, lease.obtained, lease.next_time()) == (State.BOUND, asked, asked + 50)
+    assert (lease.state, lease.obtained, lease.next_time()) == (LeaseState.BOUND, asked, asked + 50)
 
 
 def test_a_daemon_that_was_away_does_what_is_due() -> None:
-    for away, event in ((40, None), (60, Event.T1), (90, Event.T2), (200, Event.EXPIRY)):
+    for away, event in ((40, None), (60, LeaseEvent.T1), (90, LeaseEvent.T2), (200, LeaseEvent.EXPIRY)):
         lease = Lease(Limits())
         lease.resume(TERMS, 1000)
         assert lease.due(1000 + away) == event
@@ -79,12 +79,12 @@ def test_a_daemon_that_was_away_does_what_is_due() -> None:
 
 def test_messages_come_less_and_less_often() -> None:
     lease = Lease(Limits(resend_max=20))
-    lease.on(Event.START, 0)
+    lease.on(LeaseEvent.START, 0)
 
     times = [0.0]
     for _ in range(8):
         times.append(lease.next_time())
-        assert lease.on(Event.RESEND, times[-1]) == (Action.DISCOVER,)
+        assert lease.on(LeaseEvent.RESEND, times[-1]) == (Action.DISCOVER,)
 
     gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
     assert all(abs(gap / wanted - 1) <= 0.11 for gap, wanted in zip(gaps, (1, 2, 4, 8, 16, 20, 20, 20), strict=True))
@@ -92,25 +92,27 @@ def test_messages_come_less_and_less_often() -> None:
 
 def test_a_server_that_offers_and_goes_is_given_up() -> None:
     lease = Lease(Limits(timeout=10))
-    lease.on(Event.START, 0)
-    lease.on(Event.OFFER, 0, TERMS)
+    lease.on(LeaseEvent.START, 0)
+    lease.on(LeaseEvent.OFFER, 0, TERMS)
 
-    assert events_until(lease, 10)[-1] == (Event.GIVE_UP, State.SELECTING)
+    assert events_until(lease, 10)[-1] == (LeaseEvent.GIVE_UP, LeaseState.SELECTING)
 
 
 def test_a_refused_renewal_takes_the_address_away() -> None:
     lease = bound()
     events_until(lease, 50)
 
-    assert lease.on(Event.NAK, 51) == (Action.WITHDRAW, Action.DISCOVER)
-    assert (lease.state, lease.lost) == (State.SELECTING, TERMS)
+    assert lease.on(LeaseEvent.NAK, 51) == (Action.WITHDRAW, Action.DISCOVER)
+    assert (lease.state, lease.lost) == (LeaseState.SELECTING, TERMS)
 
 
 def test_late_answers_change_nothing() -> None:
     lease = bound()
 
-    assert [lease.on(event, 1, TERMS) for event in (Event.OFFER, Event.ACK, Event.NAK, Event.START)] == [()] * 4
-    assert lease.state == State.BOUND
+    assert [
+        lease.on(event, 1, TERMS) for event in (LeaseEvent.OFFER, LeaseEvent.ACK, LeaseEvent.NAK, LeaseEvent.START)
+    ] == [()] * 4
+    assert lease.state == LeaseState.BOUND
 
 
 def answer(kind: int, options: bytes) -> bytes:
@@ -133,7 +135,7 @@ def test_an_offer_is_read() -> None:
 
     assert reply is not None
     assert reply.terms is not None
-    assert (reply.event, reply.server, str(reply.terms.address)) == (Event.OFFER, "192.0.2.2", "192.0.2.9/24")
+    assert (reply.event, reply.server, str(reply.terms.address)) == (LeaseEvent.OFFER, "192.0.2.2", "192.0.2.9/24")
     assert (reply.terms.lifetime, reply.terms.t1, reply.terms.t2) == (100, 50, 85)
     assert [str(route.gw) for route in reply.terms.routes] == ["192.0.2.2"]
     assert dhcpv4.read_reply(packet, 8, MAC) is None
