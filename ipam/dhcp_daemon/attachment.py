@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterable
 from skel import Address, CniError, Code, IPConfig, Result, with_length
 
 from .client import Client4, Client6, LeaseClient, LeaseContext, client_id
-from .lease import Action, LeaseEvent, Limits
+from .lease import Action, LeaseEvent, Limits, Terms
 from .loop import Loop
 from .pod_interface import PodInterface
 from .protocol import Question
 from .store import Held, Key, LeaseStore, Noted
-from .terms import Terms
 
 NO_LEASE = 101
 """Our error code for a CHECK that misses a lease. (Spec code 3 would stop the runtime from cleaning up.)"""

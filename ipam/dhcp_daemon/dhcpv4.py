@@ -10,8 +10,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from lean.typing import NamedTuple
 from skel import Route
 
-from .lease import LeaseEvent
-from .terms import Terms
+from .lease import LeaseEvent, Terms
 
 SERVER_PORT, CLIENT_PORT = 67, 68
 DISCOVER, OFFER, REQUEST, DECLINE, ACK, NAK, RELEASE = range(1, 8)

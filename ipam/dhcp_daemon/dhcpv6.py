@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator
 from ipaddress import IPv6Address, IPv6Interface
 
 from .dhcpv4 import Reply
-from .lease import LeaseEvent
-from .terms import Terms
+from .lease import LeaseEvent, Terms
 
 CLIENT_PORT, SERVER_PORT = 546, 547
 SERVERS = "ff02::1:2"

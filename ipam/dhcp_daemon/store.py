@@ -12,7 +12,7 @@ from skel import CniError, Record, field
 from skel.names import check_network_name
 from skel.state_file import StateFiles
 
-from .terms import Terms
+from .lease import Terms
 
 DATA_DIR = "/var/lib/cni/dhcp"
 
