@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from netlink.link import Link
     from netlink.path_mtu import PathMtu
     from netlink.request import Request
-    from plugins.bridge.undo import BridgeUndo
+    from plugins.bridge.host import BridgeUndo
     from skel.steps import Steps
 
 
@@ -51,7 +51,7 @@ class BridgeDriver(Driver[BridgeConfig]):
 
     def open_undo(self) -> "BridgeUndo":
         """Return an Undo that keeps changes of the bridge that other pods need by now."""
-        from plugins.bridge.undo import BridgeUndo
+        from plugins.bridge.host import BridgeUndo
 
         log, interruption = self.args.log, self.args.interruption
         return BridgeUndo(log, self.host, self.config.bridge, self.host_veth, interruption)

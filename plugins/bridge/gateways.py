@@ -13,8 +13,7 @@ from plugins.attach.host_veth import host_veth_name
 from plugins.attach.keys import random_mac
 from plugins.attach.veth_pair import delete_own
 from plugins.bridge.config import BridgeConfig
-from plugins.bridge.host import bring_up, connect, tag
-from plugins.bridge.undo import BridgeUndo
+from plugins.bridge.host import BridgeUndo, bring_up, connect, tag
 from skel import Cidr, CniError, Code
 
 _IPV4 = 4

@@ -9,8 +9,7 @@ from netlink.rtnl import Rtnl
 from plugins.attach.veth_pair import find_host_end
 from plugins.bridge.config import BridgeConfig
 from plugins.bridge.gateways import ensure_gateways, ensure_vlan_gateway
-from plugins.bridge.host import ensure_bridge, keep_mac, missing_vlans, tag
-from plugins.bridge.undo import BridgeUndo
+from plugins.bridge.host import BridgeUndo, ensure_bridge, keep_mac, missing_vlans, tag
 from skel import Cidr, CniError, Code, Result
 
 

@@ -9,7 +9,7 @@ from netlink.namespace import open_namespace
 from netlink.rtnl import Rtnl
 from plugins.bridge import host as bridge_host
 from plugins.bridge.config import BridgeConfig
-from plugins.bridge.undo import BridgeUndo
+from plugins.bridge.host import BridgeUndo
 from tests.attachments import Network, bridge_config
 from tests.node.firewall import inside
 from tests.nodes import Node

@@ -16,7 +16,7 @@ from plugins.attach.host_veth import host_veth_name
 from plugins.bridge import gateways as bridge_gateways
 from plugins.bridge import host as bridge_host
 from plugins.bridge.config import BridgeConfig
-from plugins.bridge.undo import BridgeUndo
+from plugins.bridge.host import BridgeUndo
 from tests.attachments import Network, bridge_config
 from tests.nodes import HANG, Node, until
 

@@ -13,7 +13,7 @@ from netlink.rtnl import Rtnl
 from plugins.bridge import host as bridge_host
 from plugins.bridge.config import BridgeConfig
 from plugins.bridge.gateways import ensure_gateways
-from plugins.bridge.undo import BridgeUndo
+from plugins.bridge.host import BridgeUndo
 from skel import Undo
 from tests.attachments import KEPT_BY_NODE, Network, bridge_config
 from tests.node.faults import FaultAt, answer_lost_at, failing_at, fails_at_every_step, owners
