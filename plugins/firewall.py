@@ -4,9 +4,7 @@ It follows an interface plugin in a list and returns that plugin's result. It ch
 """
 
 from lean.typing import TYPE_CHECKING
-from plugins.attach.netfilter import firewall_of
-from plugins.attach.owners import owner_of, valid_owners
-from plugins.chained import required_result
+from plugins.attach.attachment import firewall_of, owner_of, required_result, valid_owners
 from skel import (
     Args,
     CniError,

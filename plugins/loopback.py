@@ -6,7 +6,7 @@ no slow modules. In a chain it returns the previous result unchanged.
 
 from lean.contextlib import contextmanager
 from lean.typing import TYPE_CHECKING, Final, Iterator
-from plugins.attach.pod_netns import open_pod, refuse_own
+from plugins.attach.attachment import open_pod, refuse_own
 from skel import Args, Cidr, CniError, Code, Config, Interface, IPConfig, Plugin, Result
 from skel.versions import REFERENCE_RELEASE
 

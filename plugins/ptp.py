@@ -7,10 +7,10 @@ Without an IPAM plugin, the pair has no addresses: it carries whatever the two e
 
 from lean.contextlib import suppress
 from lean.typing import TYPE_CHECKING
+from plugins.attach.attachment import pod_ips
 from plugins.attach.driver import Driver, Made, interface_of
 from plugins.attach.gateways import held_gateways, set_gateways
 from plugins.attach.keys import PairConfig, random_mac
-from plugins.attach.pod_ips import pod_ips
 from plugins.attach.sequence import interface_plugin
 from skel import Address, Cidr, CniError, Code, IPConfig, with_length
 

@@ -7,8 +7,8 @@ once an interface is found. The kernel may finish the deletion after the answer.
 from lean.typing import TYPE_CHECKING, TypeVar
 from netlink.link_removal import remove_link
 from netlink.namespace import Namespace
+from plugins.attach.attachment import open_pod_if_left
 from plugins.attach.host_veth import host_veth_name
-from plugins.attach.pod_netns import open_pod_if_left
 from skel import Args, CniError, Config
 
 if TYPE_CHECKING:

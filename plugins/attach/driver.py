@@ -15,9 +15,8 @@ A driver module imports `netlink` inside its methods or for type checkers alone:
 """
 
 from lean.typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from plugins.attach.attachment import firewall_of, owner_of
 from plugins.attach.keys import AutoMtuConfig, InterfaceConfig
-from plugins.attach.netfilter import firewall_of
-from plugins.attach.owners import owner_of
 from skel import Args, Cidr, Interface, Result, Undo
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ def is_of_reference(args: Args[Any], host: "Rtnl | None" = None) -> bool:
     """
     from firewall.owner import Owner
     from netlink.link import find_link
-    from plugins.attach.host_links import kept_rtnl
+    from plugins.attach.attachment import kept_rtnl
 
     result = args.prev_result
     names = [interface.name for interface in result.interfaces if not interface.sandbox] if result else []

@@ -6,9 +6,9 @@ them.
 """
 
 from lean.typing import Any
+from plugins.attach.attachment import pod_ips
 from plugins.attach.driver import Driver
 from plugins.attach.keys import MasqueradeConfig
-from plugins.attach.pod_ips import pod_ips
 from skel import CniError, Code
 from skel.steps import Steps
 
@@ -21,8 +21,7 @@ def repair(driver: Driver[Any]) -> None:
     """
     from netlink.rtnl import Rtnl
     from plugins.attach import pod_interface
-    from plugins.attach.host_links import kept_rtnl
-    from plugins.attach.pod_netns import open_pod
+    from plugins.attach.attachment import kept_rtnl, open_pod
 
     args = driver.args
     if args.prev_result is None:

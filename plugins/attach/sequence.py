@@ -5,11 +5,9 @@ Slow modules are imported where they are needed: a DEL of a pod that is gone end
 
 from lean import span
 from lean.typing import Any, Callable, Sequence, TypeVar
+from plugins.attach.attachment import kept_rtnl, pod_ips, valid_owners
 from plugins.attach.driver import Driver, interface_of
-from plugins.attach.host_links import kept_rtnl
 from plugins.attach.keys import AUTO, InterfaceConfig, MasqueradeConfig, random_mac
-from plugins.attach.owners import valid_owners
-from plugins.attach.pod_ips import pod_ips
 from skel import Args, Cidr, CniError, Code, Interface, Plugin, Result
 from skel.delegate import ipam_add, ipam_check, ipam_delete, ipam_gc, ipam_status
 from skel.steps import Steps
@@ -49,7 +47,7 @@ def _add(driver: Driver[Any]) -> Result:
 
     Every step registers its inverse before it begins, so a failure or a signal at any point leaves nothing.
     """
-    from plugins.attach.pod_netns import open_pod
+    from plugins.attach.attachment import open_pod
 
     args = driver.args
     driver.config.check_for_add()
@@ -145,8 +143,8 @@ def _check(driver: Driver[Any]) -> None:
     """Raise CniError for a difference between the kernel and ADD's result (SPEC.md section 2, CHECK)."""
     from netlink.rtnl import Rtnl
     from plugins.attach import pod_interface
+    from plugins.attach.attachment import open_pod
     from plugins.attach.mtu import check_mtu
-    from plugins.attach.pod_netns import open_pod
 
     args, result = driver.args, driver.args.prev_result
     if driver.config.ipam.type:

@@ -3,10 +3,8 @@
 It comes after an interface plugin that makes a veth pair. See `plugins.bandwidth.host` for the qdiscs.
 """
 
-from plugins.attach.owners import owner_of, valid_owners
-from plugins.attach.pod_netns import open_pod_if_left
+from plugins.attach.attachment import open_pod_if_left, owner_of, required_result, valid_owners
 from plugins.bandwidth.config import BandwidthConfig
-from plugins.chained import required_result
 from skel import Args, Plugin, Result
 from skel.versions import REFERENCE_RELEASE
 

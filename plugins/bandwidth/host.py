@@ -14,10 +14,9 @@ from netlink.request import change
 from netlink.rtnl import Rtnl
 from netlink.shaper import Shape, flaw, is_redirected, redirect, shape, stop_redirecting, unshape
 from netlink.traffic_control import INGRESS, Bucket, find_qdisc
+from plugins.attach.attachment import open_pod, owner_of
 from plugins.attach.driver import interface_of
 from plugins.attach.keys import random_mac
-from plugins.attach.owners import owner_of
-from plugins.attach.pod_netns import open_pod
 from plugins.bandwidth.config import BandwidthConfig, Limit
 from plugins.bandwidth.ifb import KIND, create_ifb, find_ifb
 from skel import Args, CniError, Code, Interface, Result, Undo

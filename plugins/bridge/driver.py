@@ -1,10 +1,10 @@
 """The bridge plugin's steps of the attach sequence, in the order in which ADD takes them."""
 
 from lean.typing import TYPE_CHECKING
+from plugins.attach.attachment import pod_ips
 from plugins.attach.driver import Driver, Made, interface_of
 from plugins.attach.gateways import add_default_routes, held_gateways, set_gateways
 from plugins.attach.keys import random_mac
-from plugins.attach.pod_ips import pod_ips
 from plugins.bridge.config import BridgeConfig
 from skel import Args, Cidr, CniError, Code
 

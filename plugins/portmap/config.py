@@ -1,7 +1,7 @@
 """The configuration of the portmap plugin: every key of the reference plugin's, typed and checked."""
 
 from lean.typing import TYPE_CHECKING
-from plugins.attach.pod_ips import pod_ips
+from plugins.attach.attachment import pod_ips
 from skel import (
     Address,
     Args,

@@ -7,7 +7,7 @@ that table already, and the plugin adds the rules alone.
 All of this is in the pod, and ends with it: GC and REPAIR have nothing to do.
 """
 
-from plugins.chained import nothing
+from plugins.attach.attachment import nothing
 from plugins.sbr.config import SbrConfig
 from plugins.sbr.verbs import add, check, delete, status
 from skel import Plugin

@@ -1,7 +1,6 @@
 """The verbs of the sbr plugin. Slow modules are imported in the functions that use them."""
 
-from plugins.attach.pod_ips import pod_ips
-from plugins.chained import required_result
+from plugins.attach.attachment import pod_ips, required_result
 from plugins.sbr.config import SbrConfig
 from skel import Args, CniError, Code, IPConfig, Result, Undo
 
@@ -10,8 +9,8 @@ def add(args: Args[SbrConfig]) -> Result:
     """Give each address of the interface its table and rule. Raises CniError (4, 7, 999)."""
     from netlink.rtnl import Rtnl
     from netlink.rules import list_rules
+    from plugins.attach.attachment import open_pod
     from plugins.attach.pod_interface import require_interface
-    from plugins.attach.pod_netns import open_pod
     from plugins.attach.pod_routing import lock
     from plugins.sbr.tables import put_rule, separate, tables_of
 
@@ -37,8 +36,8 @@ def check(args: Args[SbrConfig]) -> None:
     """Raise CniError (999) for a missing rule or route; also 4, 7."""
     from netlink.rtnl import Rtnl
     from netlink.rules import list_rules
+    from plugins.attach.attachment import open_pod
     from plugins.attach.pod_interface import require_interface
-    from plugins.attach.pod_netns import open_pod
     from plugins.sbr.tables import check_table, expected_routes, tables_of
 
     config, result, ips = args.config, required_result(args), _ips(args)
@@ -63,7 +62,7 @@ def delete(args: Args[SbrConfig]) -> None:
 
     A pod that is gone is no error.
     """
-    from plugins.attach.pod_netns import open_pod_if_left
+    from plugins.attach.attachment import open_pod_if_left
 
     netns = open_pod_if_left(args)
     if netns is None:

@@ -9,7 +9,7 @@ import pytest
 from firewall import masquerade
 from firewall.owner import Owner
 from netlink.wire import NetlinkError
-from plugins.attach.netfilter import firewall_of, netfilter_of
+from plugins.attach.attachment import firewall_of, netfilter_of
 from skel.context import Kept
 from tests.node.firewall import inside
 from tests.nodes import Node
