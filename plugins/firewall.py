@@ -105,7 +105,7 @@ def status(args: Args[FirewallConfig]) -> None:
 def repair(args: Args[FirewallConfig]) -> None:
     """Put back the missing parts of the admission, in the form of the suite that made the attachment."""
     from firewall import admission
-    from plugins.attach.origin import is_of_reference
+    from plugins.attach.host_veth import is_of_reference
 
     required_result(args)
     tables, owner, asked = firewall_of(args), owner_of(args), _admission(args)

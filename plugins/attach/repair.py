@@ -40,7 +40,7 @@ def repair(driver: Driver[Any]) -> None:
 
 def _masquerade(driver: Driver[Any]) -> None:
     from firewall import masquerade
-    from plugins.attach.origin import is_of_reference
+    from plugins.attach.host_veth import is_of_reference
 
     args = driver.args
     # A later plugin's addresses have no gateway, and nothing masquerades them.

@@ -172,7 +172,7 @@ class BridgeDriver(Driver[BridgeConfig]):
 
     def _repair_spoof_check(self) -> None:
         from firewall import spoofcheck
-        from plugins.attach.origin import is_of_reference
+        from plugins.attach.host_veth import is_of_reference
         from plugins.attach.veth_pair import find_host_end
 
         port = find_host_end(self.host, self.result, self.inner).name

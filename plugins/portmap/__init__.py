@@ -96,7 +96,7 @@ def status(args: Args[PortmapConfig]) -> None:
 def repair(args: Args[PortmapConfig]) -> None:
     """Put back what is missing; for an attachment of the reference suite, in its form. Raises CniError, OSError."""
     from firewall import port_mappings
-    from plugins.attach.origin import is_of_reference
+    from plugins.attach.host_veth import is_of_reference
 
     required_result(args)
     forwarding = _with_interfaces(args)
