@@ -9,7 +9,7 @@ from lean.contextlib import suppress
 from lean.typing import TYPE_CHECKING
 from plugins.attach.attachment import pod_ips
 from plugins.attach.driver import Driver, Made, interface_of
-from plugins.attach.gateways import held_gateways, set_gateways
+from plugins.attach.gateways import check_forwarding, forward, held_gateways, set_gateways
 from plugins.attach.keys import PairConfig, random_mac
 from plugins.attach.sequence import interface_plugin
 from skel import Address, Cidr, CniError, Code, IPConfig, with_length
@@ -103,7 +103,6 @@ class PtpDriver(Driver[PtpConfig]):
 
     def verify(self) -> None:
         """Compare the host's end, its addresses and routes, and forwarding with the result."""
-        from plugins.attach.forwarding import check_forwarding
         from plugins.attach.veth_pair import check_host_end
 
         port = check_host_end(self.host, self.result, self.inner)
@@ -121,8 +120,6 @@ class PtpDriver(Driver[PtpConfig]):
 
     def repair(self, steps: "Steps") -> None:
         """Put back the addresses and routes of the host's end, and forwarding."""
-        from plugins.attach.forwarding import forward
-
         ips = [ip for ip in pod_ips(self.result, self.args.ifname, self.args.netns) if ip.gateway is not None]
         steps.take(self._repair_host_end, ips)
         steps.take(forward, _held(ips))

@@ -1,4 +1,4 @@
-"""Gateways and default routes that follow from the addresses of an IPAM plugin. Pure arithmetic."""
+"""Gateways and default routes that follow from the addresses of an IPAM plugin, and the host's forwarding for them."""
 
 import ipaddress
 
@@ -6,6 +6,8 @@ from lean.typing import Iterable
 from skel import Address, Cidr, CniError, Code, IPConfig, Network, Result, Route, with_length
 
 _DEFAULT = {4: ipaddress.ip_network("0.0.0.0/0"), 6: ipaddress.ip_network("::/0")}
+
+_FORWARDING = {4: "net/ipv4/ip_forward", 6: "net/ipv6/conf/all/forwarding"}
 
 
 def default_network(version: int) -> Network:
@@ -52,3 +54,24 @@ def _first_of(network: Network) -> Address:
         return network.network_address + 1
     except ipaddress.AddressValueError:
         raise CniError(Code.INVALID_CONFIG, f"ipam: {network} has no gateway, and no address for one") from None
+
+
+def forward(gateways: Iterable[Cidr]) -> None:
+    """Let the kernel forward packets of the gateways' families. Raises OSError."""
+    from netlink.sysctl import write_sysctl
+
+    for key in _keys(gateways):
+        write_sysctl(key, "1")
+
+
+def check_forwarding(gateways: Iterable[Cidr]) -> None:
+    """Raise CniError (999) for a family of the gateways that the kernel does not forward."""
+    from netlink.sysctl import read_sysctl
+
+    for key in _keys(gateways):
+        if read_sysctl(key) == "0":
+            raise CniError(Code.INTERNAL, f"{key.replace('/', '.')} is 0: packets of pods are not forwarded")
+
+
+def _keys(gateways: Iterable[Cidr]) -> list[str]:
+    return [_FORWARDING[version] for version in sorted({gateway.version for gateway in gateways})]

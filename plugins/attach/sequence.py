@@ -105,7 +105,7 @@ def _connect(driver: Driver[Any], ifindex: int, gateways: list[Cidr]) -> None:
         with span("after IPAM"):
             driver.after_ipam(gateways)
             if gateways:
-                from plugins.attach.forwarding import forward
+                from plugins.attach.gateways import forward
 
                 forward(gateways)
         if config.ipam.type and _masquerades(driver):

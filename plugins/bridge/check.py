@@ -2,7 +2,7 @@
 
 from netlink.link import Link
 from netlink.rtnl import Rtnl
-from plugins.attach.forwarding import check_forwarding
+from plugins.attach.gateways import check_forwarding
 from plugins.attach.pod_interface import check_mac
 from plugins.attach.veth_pair import check_host_end
 from plugins.bridge.config import BridgeConfig

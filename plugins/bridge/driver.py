@@ -3,7 +3,7 @@
 from lean.typing import TYPE_CHECKING
 from plugins.attach.attachment import pod_ips
 from plugins.attach.driver import Driver, Made, interface_of
-from plugins.attach.gateways import add_default_routes, held_gateways, set_gateways
+from plugins.attach.gateways import add_default_routes, forward, held_gateways, set_gateways
 from plugins.attach.keys import random_mac
 from plugins.bridge.config import BridgeConfig
 from skel import Args, Cidr, CniError, Code
@@ -158,8 +158,6 @@ class BridgeDriver(Driver[BridgeConfig]):
         gateways = held_gateways(ips) if config.ipam.type and config.gateway else []
         steps.take(self._repair_links, gateways)
         if gateways:
-            from plugins.attach.forwarding import forward
-
             steps.take(forward, gateways)
         if config.mac_spoof_check:
             steps.take(self._repair_spoof_check)
