@@ -10,7 +10,7 @@ from netlink.rtnl import Rtnl
 from netlink.rules import Rule, add_rule, delete_rule
 from plugins.attach.gateways import default_network
 from plugins.attach.pod_routing import KERNELS_OWN, free_tables, is_link_local, put_back
-from plugins.sbr.config import SbrConfig
+from plugins.sbr import SbrConfig
 from skel import Address, CniError, Code, IPConfig, Network, Result, Undo, with_length
 
 _FIRST_TABLE = 100

@@ -24,7 +24,7 @@ from plugins.macvlan import MacvlanConfig
 from plugins.noop import NoopConfig
 from plugins.portmap import PortmapConfig
 from plugins.ptp import PtpConfig
-from plugins.sbr.config import SbrConfig
+from plugins.sbr import SbrConfig
 from plugins.tap import TapConfig
 from plugins.tuning.config import TuningConfig
 from plugins.vlan import VlanConfig
