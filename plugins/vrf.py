@@ -7,7 +7,7 @@ All of this is in the pod, and ends with it: GC and REPAIR have nothing to do.
 """
 
 from lean.typing import TYPE_CHECKING
-from plugins.attach.attachment import nothing, required_result
+from plugins.attach.attachment import nothing, open_pod, open_pod_if_left, pod_ips, required_result
 from skel import (
     Args,
     CniError,
@@ -49,7 +49,6 @@ def add(args: Args[VrfConfig]) -> Result:
     A VRF that this ADD makes is in the result (SPEC.md section 5, "interfaces").
     """
     from netlink.rtnl import Rtnl
-    from plugins.attach.attachment import open_pod
     from plugins.attach.driver import interface_of
     from plugins.attach.pod_interface import require_interface
     from plugins.attach.pod_routing import lock
@@ -78,7 +77,6 @@ def add(args: Args[VrfConfig]) -> Result:
 def check(args: Args[VrfConfig]) -> None:
     """Raise CniError (999) if the interface is not in the VRF, or an address or route is missing; also 4, 7."""
     from netlink.rtnl import Rtnl
-    from plugins.attach.attachment import open_pod, pod_ips
     from plugins.attach.pod_interface import check_addresses_and_routes, require_interface
 
     config, result = args.config, required_result(args)
@@ -103,8 +101,6 @@ def delete(args: Args[VrfConfig]) -> None:
 
     The interface keeps its addresses and routes. A pod that is gone is no error.
     """
-    from plugins.attach.attachment import open_pod_if_left
-
     netns = open_pod_if_left(args)
     if netns is None:
         return

@@ -6,7 +6,7 @@ them.
 """
 
 from lean.typing import Any
-from plugins.attach.attachment import pod_ips
+from plugins.attach.attachment import kept_rtnl, open_pod, pod_ips
 from plugins.attach.driver import Driver
 from plugins.attach.keys import MasqueradeConfig
 from skel import CniError, Code
@@ -21,7 +21,6 @@ def repair(driver: Driver[Any]) -> None:
     """
     from netlink.rtnl import Rtnl
     from plugins.attach import pod_interface
-    from plugins.attach.attachment import kept_rtnl, open_pod
 
     args = driver.args
     if args.prev_result is None:

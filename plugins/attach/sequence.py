@@ -5,7 +5,7 @@ Slow modules are imported where they are needed: a DEL of a pod that is gone end
 
 from lean import span
 from lean.typing import Any, Callable, Sequence, TypeVar
-from plugins.attach.attachment import kept_rtnl, pod_ips, valid_owners
+from plugins.attach.attachment import kept_rtnl, open_pod, pod_ips, valid_owners
 from plugins.attach.driver import Driver, interface_of
 from plugins.attach.keys import AUTO, InterfaceConfig, MasqueradeConfig, random_mac
 from skel import Args, Cidr, CniError, Code, Interface, Plugin, Result
@@ -47,8 +47,6 @@ def _add(driver: Driver[Any]) -> Result:
 
     Every step registers its inverse before it begins, so a failure or a signal at any point leaves nothing.
     """
-    from plugins.attach.attachment import open_pod
-
     args = driver.args
     driver.config.check_for_add()
     driver.mac = driver.config.requested_mac(args.cni_args) or random_mac()
@@ -143,7 +141,6 @@ def _check(driver: Driver[Any]) -> None:
     """Raise CniError for a difference between the kernel and ADD's result (SPEC.md section 2, CHECK)."""
     from netlink.rtnl import Rtnl
     from plugins.attach import pod_interface
-    from plugins.attach.attachment import open_pod
     from plugins.attach.mtu import check_mtu
 
     args, result = driver.args, driver.args.prev_result

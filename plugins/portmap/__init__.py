@@ -1,7 +1,7 @@
 """portmap: ports of the host lead to the pod, as the runtime asks for them in `runtimeConfig.portMappings`."""
 
 from lean.typing import TYPE_CHECKING
-from plugins.attach.attachment import firewall_of, owner_of, required_result, valid_owners
+from plugins.attach.attachment import firewall_of, kept_rtnl, owner_of, required_result, valid_owners
 from plugins.portmap.config import PortmapConfig
 from skel import Args, CniError, Code, Plugin, Result, Undo
 from skel.versions import REFERENCE_RELEASE
@@ -113,8 +113,6 @@ def _with_interfaces(args: Args[PortmapConfig]) -> "Forwarding":
     forwarding = args.config.forwarding(args)
     if not forwarding.mappings:
         return forwarding
-    from plugins.attach.attachment import kept_rtnl
-
     interfaces = {}
     with kept_rtnl(args) as host:
         for own in forwarding.pod:

@@ -7,7 +7,7 @@ that table already, and the plugin adds the rules alone.
 All of this is in the pod, and ends with it: GC and REPAIR have nothing to do.
 """
 
-from plugins.attach.attachment import nothing, pod_ips, required_result
+from plugins.attach.attachment import nothing, open_pod, open_pod_if_left, pod_ips, required_result
 from skel import (
     Address,
     Args,
@@ -53,7 +53,6 @@ def add(args: Args[SbrConfig]) -> Result:
     """Give each address of the interface its table and rule. Raises CniError (4, 7, 999)."""
     from netlink.rtnl import Rtnl
     from netlink.rules import list_rules
-    from plugins.attach.attachment import open_pod
     from plugins.attach.pod_interface import require_interface
     from plugins.attach.pod_routing import lock
     from plugins.sbr.tables import put_rule, separate, tables_of
@@ -80,7 +79,6 @@ def check(args: Args[SbrConfig]) -> None:
     """Raise CniError (999) for a missing rule or route; also 4, 7."""
     from netlink.rtnl import Rtnl
     from netlink.rules import list_rules
-    from plugins.attach.attachment import open_pod
     from plugins.attach.pod_interface import require_interface
     from plugins.sbr.tables import check_table, expected_routes, tables_of
 
@@ -106,8 +104,6 @@ def delete(args: Args[SbrConfig]) -> None:
 
     A pod that is gone is no error.
     """
-    from plugins.attach.attachment import open_pod_if_left
-
     netns = open_pod_if_left(args)
     if netns is None:
         return

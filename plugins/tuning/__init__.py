@@ -4,7 +4,7 @@ ADD saves the values before, and DEL restores them. Nothing changes on the host.
 """
 
 from lean.typing import TYPE_CHECKING
-from plugins.attach.attachment import nothing, required_result, valid_owners
+from plugins.attach.attachment import nothing, open_pod, open_pod_if_left, required_result, valid_owners
 from plugins.tuning.config import TuningConfig, WantedValues
 from skel import Args, CniError, Code, Plugin, Result
 from skel.versions import REFERENCE_RELEASE
@@ -23,7 +23,6 @@ def _add(args: Args[TuningConfig]) -> Result:
     """Change the pod; return prevResult with the MAC and the MTU that it has now. A failure leaves nothing."""
     from netlink.namespace import entered
     from netlink.rtnl import Rtnl
-    from plugins.attach.attachment import open_pod
     from plugins.tuning.saved import SavedFile, SavedValues, decoded, encoded
     from plugins.tuning.sysctls import check_allowed, parameters
     from skel import Undo
@@ -67,8 +66,6 @@ def _delete(args: Args[TuningConfig]) -> None:
 
 
 def _put_back(args: Args[TuningConfig], content: bytes) -> None:
-    from plugins.attach.attachment import open_pod_if_left
-
     netns = open_pod_if_left(args)
     if netns is None:
         return
@@ -83,7 +80,6 @@ def _check(args: Args[TuningConfig]) -> None:
     """Raise CniError (999) for a value that is not as configured."""
     from netlink.namespace import entered
     from netlink.rtnl import Rtnl
-    from plugins.attach.attachment import open_pod
     from plugins.tuning.sysctls import parameters
 
     required_result(args)
