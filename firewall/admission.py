@@ -13,7 +13,7 @@ The other backends are imported in functions: a DEL that finds no address in tha
 
 from firewall import admission_nft
 from firewall.admission_subject import Admission
-from firewall.iptables_program import run
+from firewall.iptables_program import find, run
 from firewall.iptables_variant import FAMILIES, Family, program_of, programs_with
 from firewall.owner import Owner
 from firewall.tables import Interface, Tables
@@ -117,8 +117,6 @@ def collect(tables: Tables, network: str, valid: Collection[Owner], admission: A
 def lack(tables: Tables, admission: Admission) -> str:
     """Return why the backend cannot admit a pod now, or nothing. Raises OSError if the kernel has no nftables."""
     from firewall import admission_firewalld
-    from firewall.iptables_program import find
-    from firewall.iptables_variant import FAMILIES
 
     if admission.backend == IPTABLES:
         programs = [f"{family.program}{ending}" for family in FAMILIES for ending in ("", "-restore")]

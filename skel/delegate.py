@@ -6,7 +6,7 @@ through the same dispatcher that its process would run: same behaviour, no start
 """
 
 import os
-from time import monotonic
+from time import monotonic, sleep
 
 import lean
 from lean.typing import Any, Mapping, TypeVar
@@ -140,7 +140,6 @@ def _reported(file: str, path: str, environ: dict[str, str], args: Args[C], plug
 
 def _execute(path: str, environ: Mapping[str, str], stdin: bytes, interruption: Interruption) -> Outcome:
     import subprocess  # 7 ms that only a foreign delegate costs
-    from time import sleep
 
     from .program import start_program
 

@@ -5,7 +5,7 @@ It comes after an interface plugin that makes a veth pair. See `plugins.bandwidt
 
 from plugins.attach.attachment import open_pod_if_left, owner_of, required_result, valid_owners
 from plugins.bandwidth.config import BandwidthConfig
-from skel import Args, Plugin, Result
+from skel import Args, Plugin, Result, Undo
 from skel.versions import REFERENCE_RELEASE
 
 __all__ = ["PLUGIN", "BandwidthConfig"]
@@ -17,7 +17,6 @@ def _add(args: Args[BandwidthConfig]) -> Result:
     if not any(args.config.limits()):
         return result
     from plugins.bandwidth.host import opened
-    from skel import Undo
 
     with opened(args, result) as shaping, Undo(args.log, args.interruption) as undo:
         ifb = shaping.make(undo)
@@ -70,7 +69,6 @@ def _repair(args: Args[BandwidthConfig]) -> None:
     result = required_result(args)
     if any(args.config.limits()):
         from plugins.bandwidth.host import opened
-        from skel import Undo
 
         with opened(args, result) as shaping, Undo(args.log, args.interruption) as undo:
             shaping.restore(undo)

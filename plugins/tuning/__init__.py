@@ -6,7 +6,7 @@ ADD saves the values before, and DEL restores them. Nothing changes on the host.
 from lean.typing import TYPE_CHECKING
 from plugins.attach.attachment import nothing, open_pod, open_pod_if_left, required_result, valid_owners
 from plugins.tuning.config import TuningConfig, WantedValues
-from skel import Args, CniError, Code, Plugin, Result
+from skel import Args, CniError, Code, Plugin, Result, Undo
 from skel.versions import REFERENCE_RELEASE
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ def _add(args: Args[TuningConfig]) -> Result:
     from netlink.rtnl import Rtnl
     from plugins.tuning.saved import SavedFile, SavedValues, decoded, encoded
     from plugins.tuning.sysctls import check_allowed, parameters
-    from skel import Undo
 
     result, wanted = required_result(args), args.config.wanted(args.cni_args)
     check_allowed(wanted.sysctl)
