@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from netlink.link import Link
     from netlink.namespace import Namespace
     from netlink.rtnl import Rtnl
-    from plugins.tuning.config import WantedValues
+    from plugins.tuning import WantedValues
     from plugins.tuning.sysctls import Parameter
 
 DATA_DIR: Final = "/run/cni/tuning"

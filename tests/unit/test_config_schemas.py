@@ -26,7 +26,7 @@ from plugins.portmap import PortmapConfig
 from plugins.ptp import PtpConfig
 from plugins.sbr import SbrConfig
 from plugins.tap import TapConfig
-from plugins.tuning.config import TuningConfig
+from plugins.tuning import TuningConfig
 from plugins.vlan import VlanConfig
 from plugins.vrf import VrfConfig
 from skel import DNS, Config, Record, Route
