@@ -17,7 +17,7 @@ from netlink.traffic_control import INGRESS, Bucket, find_qdisc
 from plugins.attach.attachment import open_pod, owner_of
 from plugins.attach.driver import interface_of
 from plugins.attach.keys import random_mac
-from plugins.bandwidth.config import BandwidthConfig, Limit
+from plugins.bandwidth import BandwidthConfig, Limit
 from plugins.bandwidth.ifb import KIND, create_ifb, find_ifb
 from skel import Args, CniError, Code, Interface, Result, Undo
 

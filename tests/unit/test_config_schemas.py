@@ -14,7 +14,7 @@ from ipam.dhcp_config import DhcpIpam, ProvidedOption, RequestedOption
 from ipam.host_local_config import HostLocalIpam
 from ipam.ranges import Range
 from ipam.static import StaticAddress, StaticIpam
-from plugins.bandwidth.config import BandwidthConfig
+from plugins.bandwidth import BandwidthConfig
 from plugins.bridge.config import BridgeConfig, VlanTrunk
 from plugins.dummy import DummyConfig
 from plugins.firewall import FirewallConfig
