@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 _NFTABLES, _IPTABLES = "nftables", "iptables"
 _PORT = integer_between(1, 65535, "a port")
 _DEFAULT_MARK_BIT = 13
-
-
 _IPV4 = 4
 _EARLIER = (
     "warning: rules of an earlier version: with bridge-nf-call-iptables=1, pods do not reach their own host ports; the "

@@ -7,8 +7,8 @@ from contextlib import suppress
 from time import monotonic
 from typing import NoReturn
 
-from .log import log
 from .places import LOOK_SECONDS, Place, Places, State
+from .process import log
 
 _FIRST_PAUSE_SECONDS = 0.1
 _LAST_PAUSE_SECONDS = 10.0

@@ -20,11 +20,10 @@ from launch.installation import DEFAULT_SOCKET, build_id, stamp
 
 from .identity import PeerError, own_identity
 from .listening import Listening, ListeningError, passed_sockets
-from .log import log
 from .parking import Parking
 from .places import Place, Places
 from .pool import Pool
-from .process_name import name_process
+from .process import log, name_process
 from .shared import Shared
 from .surroundings import UMASK, is_open
 from .warmup import warm_up

@@ -17,10 +17,9 @@ from skel.context import Kept
 from .call import Call, Ending
 from .handoff import Handoff
 from .identity import PeerError
-from .log import log
 from .parking import take_parked
 from .places import Place, State
-from .process_name import set_comm
+from .process import log, set_comm
 from .protocol import HandoffError
 from .shared import Shared
 from .surroundings import Surroundings

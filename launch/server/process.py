@@ -1,4 +1,4 @@
-"""The name of a process: in /proc/PID/comm, and in the command line that ps shows."""
+"""A process of the server: its log on stderr, and its name in /proc/PID/comm and in the command line that ps shows."""
 
 import os
 from contextlib import suppress
@@ -41,3 +41,9 @@ def _set_command_line(text: str) -> None:
         os.pwrite(memory, os.fsencode(text)[: size - 1].ljust(size, b"\0"), start)
     finally:
         os.close(memory)
+
+
+def log(message: str) -> None:
+    """Write one line. Raises nothing."""
+    with suppress(OSError):
+        os.write(2, f"cni-harness server: {message}\n".encode("utf-8", "backslashreplace"))
