@@ -10,8 +10,7 @@ from time import monotonic
 
 from launch import PLUGINS
 
-from .identity import Identity
-from .peer import CREDENTIALS_BYTES, judge
+from .peer import CREDENTIALS_BYTES, Identity, judge
 from .places import LOOK_SECONDS, Place, State
 from .protocol import (
     CALLER_DESCRIPTORS,

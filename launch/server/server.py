@@ -18,9 +18,9 @@ from typing import NamedTuple, NoReturn
 from launch.distributions import declared
 from launch.installation import DEFAULT_SOCKET, build_id, stamp
 
-from .identity import PeerError, own_identity
 from .listening import Listening, ListeningError, passed_sockets
 from .parking import Parking
+from .peer import PeerError, own_identity
 from .places import Place, Places
 from .pool import Pool
 from .process import log, name_process

@@ -4,7 +4,7 @@ import socket
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from .identity import Identity
+from .peer import Identity
 from .places import Places
 
 

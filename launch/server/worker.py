@@ -16,8 +16,8 @@ from skel.context import Kept
 
 from .call import Call, Ending
 from .handoff import Handoff
-from .identity import PeerError
 from .parking import take_parked
+from .peer import PeerError
 from .places import Place, State
 from .process import log, set_comm
 from .protocol import HandoffError

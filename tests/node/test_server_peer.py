@@ -17,8 +17,15 @@ from typing import Any
 import pytest
 
 from launch.launcher import launcher_bytes
-from launch.server.identity import Identity, PeerError, own_identity
-from launch.server.peer import CREDENTIALS_BYTES, SO_PEERPIDFD, judge, want_credentials
+from launch.server.peer import (
+    CREDENTIALS_BYTES,
+    SO_PEERPIDFD,
+    Identity,
+    PeerError,
+    judge,
+    own_identity,
+    want_credentials,
+)
 from skel import SUPPORTED
 from tests.attachments import Network, bridge_config
 from tests.cli import ROOT
@@ -213,7 +220,7 @@ def test_caller_must_confirm_if_it_may_have_been_another_when_it_asked(
     connected: Callable[..., Any], option: int, monkeypatch: pytest.MonkeyPatch, label: bytes | None
 ) -> None:
     """Without a descriptor of the process, another one; with security labels, another program."""
-    monkeypatch.setattr("launch.server.identity._label", lambda _: label)
+    monkeypatch.setattr("launch.server.peer._label", lambda _: label)
     _, connection = connected()
 
     with judge(connection, own_identity(), option) as peer:
