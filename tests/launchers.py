@@ -20,10 +20,10 @@ from launch.server.protocol import (
     DESCRIPTORS,
     GO,
     MAX_REQUEST_BYTES,
-    MAX_WORD_BYTES,
+    MAX_SHORT_PACKET_BYTES,
     READY,
     TOKEN_BYTES,
-    Request,
+    LauncherRequest,
     decode_request,
     encode_answer,
 )
@@ -44,7 +44,7 @@ class Conversation:
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.connection.settimeout(HANG)
-        self.request: Request | None = None
+        self.request: LauncherRequest | None = None
         self.files: list[int] = []
         self.token: list[int] = []
         self.stdin: list[int] = []
@@ -55,7 +55,7 @@ class Conversation:
         credentials = self.connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         return int.from_bytes(credentials[:4], sys.byteorder)
 
-    def read_request(self) -> Request:
+    def read_request(self) -> LauncherRequest:
         packet, files = self._receive(MAX_REQUEST_BYTES, DESCRIPTORS)
         if not packet:
             raise Withdrawn
@@ -64,7 +64,7 @@ class Conversation:
         self.request = decode_request(packet)
         return self.request
 
-    def accept(self) -> Request:
+    def accept(self) -> LauncherRequest:
         """Read the request and take its token."""
         request = self.read_request()
         assert self.take()
@@ -80,7 +80,7 @@ class Conversation:
     def ask(self) -> None:
         """Have the launcher confirm that it is there."""
         self.connection.send(READY)
-        assert self._receive(MAX_WORD_BYTES, 0) == (GO, [])
+        assert self._receive(MAX_SHORT_PACKET_BYTES, 0) == (GO, [])
 
     def _receive(self, size: int, most: int) -> tuple[bytes, list[int]]:
         packet, descriptors, flags, _ = socket.recv_fds(self.connection, size, most, socket.MSG_CMSG_CLOEXEC)

@@ -12,7 +12,7 @@ from typing import Any
 
 from launch.client import open_descriptors, pieces, send, take
 from launch.installation import build_id
-from launch.server.protocol import GO, PIECE_BYTES, READY, Request
+from launch.server.protocol import GO, PIECE_BYTES, READY, LauncherRequest
 from tests.nodes import HANG
 
 
@@ -21,9 +21,11 @@ def _own_build_id() -> bytes:
     return build_id()
 
 
-def request_for(plugin: str, environ: Mapping[str, str], **changes: Any) -> Request:
+def request_for(plugin: str, environ: Mapping[str, str], **changes: Any) -> LauncherRequest:
     """The request of a launcher of this very installation."""
-    request = Request(build_id=_own_build_id(), umask=0o022, plugin=plugin, environment=encode_environment(environ))
+    request = LauncherRequest(
+        build_id=_own_build_id(), umask=0o022, plugin=plugin, environment=encode_environment(environ)
+    )
     return request._replace(**changes)
 
 
@@ -32,7 +34,7 @@ def encode_environment(environ: Mapping[str, str]) -> bytes:
     return b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in environ.items())
 
 
-def encode_request(request: Request) -> bytes:
+def encode_request(request: LauncherRequest) -> bytes:
     """The packet of a request."""
     header = b"CNIH\x04\0\0\0" + request.build_id + request.umask.to_bytes(4, sys.byteorder)
     return header + os.fsencode(request.plugin) + b"\0" + request.environment
@@ -73,7 +75,7 @@ class Client:
         """Send one packet."""
         send(self.connection, [packet], list(descriptors))
 
-    def ask(self, request: Request) -> None:
+    def ask(self, request: LauncherRequest) -> None:
         """Send a request."""
         self.send(encode_request(request), self.files())
 
@@ -87,7 +89,7 @@ class Client:
             assert self.connection.recv(2 * PIECE_BYTES) == b""
         return self.take()
 
-    def call(self, request: Request) -> int:
+    def call(self, request: LauncherRequest) -> int:
         """Have it done; return the exit code."""
         self.ask(request)
         return self.end()

@@ -17,11 +17,17 @@ from skel.dispatch import Outcome, dispatch
 from skel.interruption import Interruption, InterruptionError
 from skel.process import read_all, read_promptly
 
+from .call_queue import queue_call
 from .handoff import Handoff
-from .parking import park
-from .places import CROWD, Place, State
-from .protocol import MAX_WORD_BYTES, PIECE_BYTES, HandoffError, decode_environment, decode_signal, encode_answer
-from .shared import Shared
+from .protocol import (
+    MAX_SHORT_PACKET_BYTES,
+    PIECE_BYTES,
+    HandoffError,
+    decode_environment,
+    decode_signal,
+    encode_answer,
+)
+from .slots import LOCKED_NETWORK_SLOTS, Shared, Slot, WorkerState
 
 _UNDO_SECONDS = 20
 """For a call to take back its steps, after a signal or its time limit."""
@@ -34,37 +40,37 @@ _LOCKING = ("ADD", "DEL", "CHECK", "GC", "REPAIR")
 """The verbs that may wait for a network's lock."""
 
 
-class Call:
+class ServedCall:
     """One call of a plugin."""
 
-    def __init__(self, handoff: Handoff, place: Place, shared: Shared) -> None:
-        """Begin with a request that a launcher has handed over to the worker in this place."""
+    def __init__(self, handoff: Handoff, slot: Slot, shared: Shared) -> None:
+        """Begin with a request that a launcher has handed over to the worker in this slot."""
         self._handoff = handoff
-        self._place = place
+        self._slot = slot
         self._shared = shared
         self._environ = decode_environment(handoff.request.environment)
         self._stdin = b""
-        self._is_parked = False
-        self._interruption = _Interruption(place, self._note_network, _UNDO_SECONDS)
+        self._is_queued = False
+        self._interruption = _Interruption(slot, self._note_network, _UNDO_SECONDS)
 
-    def carry_out(self, ending: "Ending", kept: Kept) -> str:
+    def carry_out(self, cancellation: "Cancellation", kept: Kept) -> str:
         """Carry it out and answer; return why the process cannot be trusted after it, empty if it can.
 
-        A call that was parked is not answered.
+        A call that was queued is not answered.
         """
         others = self._shared.others
         context = Context(self._interruption, lambda path: find_plugin(path, others), kept)
         plugin = load(self._handoff.request.plugin, others)
-        ending.begin(self._handoff.connection, self._interruption)
+        cancellation.begin(self._handoff.connection, self._interruption)
         try:
             outcome = dispatch(plugin, self._environ, self._read_stdin, context)
         finally:
             self._interruption.settle()
-            ending.stop()
-        if self._is_parked:
+            cancellation.stop()
+        if self._is_queued:
             return ""
         if context.is_pending:
-            self._place.enter(State.ENDING)
+            self._slot.enter(WorkerState.ENDING)
         with suppress(OSError):  # the launcher was killed meanwhile
             self._answer(outcome)
         self._handoff.connection.close()
@@ -74,56 +80,56 @@ class Call:
         return "" if context.is_sound else "after an unforeseen exception"
 
     def _read_stdin(self) -> bytes:
-        """Return the caller's stdin. Raises OSError, and InterruptionError if the call is parked."""
+        """Return the caller's stdin. Raises OSError, and InterruptionError if the call is queued."""
         self._note_attachment()
-        if self._handoff.unparked is not None:
-            self._stdin = self._handoff.unparked
+        if self._handoff.queued_stdin is not None:
+            self._stdin = self._handoff.queued_stdin
             self._wait_for_earlier_calls()
             return self._stdin
         if self._environ.get("CNI_COMMAND") == "VERSION":
             return read_promptly(self._handoff.stdin)
         self._stdin = read_all(self._handoff.stdin)
         self._wait_for_earlier_calls()
-        if self._environ.get("CNI_COMMAND") in _LOCKING and not self._shared.places.is_alone():
+        if self._environ.get("CNI_COMMAND") in _LOCKING and not self._shared.slots.is_alone():
             self._note_network()
-            if self._is_one_too_many() and self._park():
-                raise InterruptionError("parked")
+            if self._must_queue() and self._queue():
+                raise InterruptionError("queued")
         return self._stdin
 
     def _note_attachment(self) -> None:
         if self._environ.get("CNI_COMMAND") in ("ADD", "DEL"):
             attachment = self._environ.get("CNI_CONTAINERID"), self._environ.get("CNI_IFNAME")
-            self._place.attachment = hash(attachment) & (1 << 64) - 1
+            self._slot.attachment = hash(attachment) & (1 << 64) - 1
 
     def _wait_for_earlier_calls(self) -> None:
         """Wait for earlier calls: a DEL for those of its attachment, a GC for all. Their launchers may be dead.
 
         A worker notices the end of its launcher between two system calls. The runtime goes on at once.
         """
-        verb, places = self._environ.get("CNI_COMMAND"), self._shared.places
-        if verb not in ("DEL", "GC") or places.is_alone():
+        verb, slots = self._environ.get("CNI_COMMAND"), self._shared.slots
+        if verb not in ("DEL", "GC") or slots.is_alone():
             return
         deadline = monotonic() + _ABANDONED_SECONDS
         with self._interruption.waiting():
-            while places.has_earlier(self._place, self._place.attachment) and monotonic() < deadline:
+            while slots.has_earlier(self._slot, self._slot.attachment) and monotonic() < deadline:
                 sleep(_PAUSE_SECONDS)
 
-    def _is_one_too_many(self) -> bool:
-        calls, is_locked = self._shared.places.of_network(self._place.network)
-        return is_locked and calls > CROWD and self._shared.places.parent.room > self._shared.places.most
+    def _must_queue(self) -> bool:
+        calls, is_locked = self._shared.slots.of_network(self._slot.network)
+        return is_locked and calls > LOCKED_NETWORK_SLOTS and self._shared.slots.parent.room > self._shared.slots.most
 
-    def _park(self) -> bool:
-        self._is_parked = not self._interruption.is_requested and park(
-            self._handoff, self._stdin, self._place.network, self._shared.parking
+    def _queue(self) -> bool:
+        self._is_queued = not self._interruption.is_requested and queue_call(
+            self._handoff, self._stdin, self._slot.network, self._shared.enqueue
         )
-        return self._is_parked
+        return self._is_queued
 
     def _note_network(self) -> None:
-        """Note the network's name in the worker's place, as a number; one that there is not is none."""
-        if self._place.network:
+        """Note the network's name in the worker's slot, as a number; without a name nothing is noted."""
+        if self._slot.network:
             return
         with suppress(ValueError, AttributeError, RecursionError, TypeError):
-            self._place.network = hash(json.loads(self._stdin).get("name")) & (1 << 64) - 1
+            self._slot.network = hash(json.loads(self._stdin).get("name")) & (1 << 64) - 1
 
     def _answer(self, outcome: Outcome) -> None:
         connection = self._handoff.connection
@@ -133,31 +139,31 @@ class Call:
             connection.send(packet, socket.MSG_NOSIGNAL)
         # Closed with unread bytes, the connection would be reset, and the launcher would lose the end of the answer.
         connection.shutdown(socket.SHUT_RD)
-        while connection.recv(MAX_WORD_BYTES):
+        while connection.recv(MAX_SHORT_PACKET_BYTES):
             pass
 
 
 class _Interruption(Interruption):
-    """One that notes in the worker's place that the call waits."""
+    """One that notes in the worker's slot that the call waits."""
 
-    def __init__(self, place: Place, note_network: Callable[[], None], undo_seconds: int) -> None:
+    def __init__(self, slot: Slot, note_network: Callable[[], None], undo_seconds: int) -> None:
         super().__init__(undo_seconds)
-        self._place = place
+        self._slot = slot
         self._note_network = note_network
 
     @contextmanager
     def waiting(self, *, for_lock: bool = False) -> Iterator[None]:
         if for_lock:
             self._note_network()
-        before = self._place.enter(State.LOCK if for_lock else State.WAITING)
+        before = self._slot.enter(WorkerState.LOCK if for_lock else WorkerState.WAITING)
         try:
             with super().waiting(for_lock=for_lock):
                 yield
         finally:
-            self._place.enter(before)
+            self._slot.enter(before)
 
 
-class Ending:
+class Cancellation:
     """The end of a call before its time: a signal ends the launcher, or the call takes too long.
 
     Both interrupt it, so that an ADD takes back its steps. A launcher that was killed takes nothing back, nor does this
@@ -169,7 +175,7 @@ class Ending:
         self._limit_seconds = limit_seconds
         self._connection: socket.socket | None = None
         self._interruption = Interruption()
-        signal.signal(signal.SIGIO, self._on_word)
+        signal.signal(signal.SIGIO, self._on_packet)
         signal.signal(signal.SIGALRM, self._on_time)
 
     def begin(self, connection: socket.socket, interruption: Interruption) -> None:
@@ -179,7 +185,7 @@ class Ending:
         # The kernel sends SIGIO for a packet on the connection and for its end.
         fcntl.fcntl(connection, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(connection, fcntl.F_SETFL, os.O_ASYNC)
-        self._on_word()
+        self._on_packet()
 
     def stop(self) -> None:
         """Let it come no more: the call has its outcome."""
@@ -188,14 +194,14 @@ class Ending:
         if connection is not None:
             fcntl.fcntl(connection, fcntl.F_SETFL, 0)
 
-    def _on_word(self, *_: object) -> None:
-        while self._connection is not None and (number := self._heard(self._connection)) is not None:
+    def _on_packet(self, *_: object) -> None:
+        while self._connection is not None and (number := self._received_signal(self._connection)) is not None:
             self._interruption.request(f"ended by signal {number}")
 
-    def _heard(self, connection: socket.socket) -> int | None:
+    def _received_signal(self, connection: socket.socket) -> int | None:
         """Return the signal that ends the launcher; None if nothing was said."""
         try:
-            return decode_signal(connection.recv(MAX_WORD_BYTES, socket.MSG_DONTWAIT))
+            return decode_signal(connection.recv(MAX_SHORT_PACKET_BYTES, socket.MSG_DONTWAIT))
         except BlockingIOError:
             return None
         except (ConnectionError, HandoffError):

@@ -11,23 +11,23 @@ from time import monotonic
 from launch import PLUGINS
 
 from .peer import CREDENTIALS_BYTES, Identity, judge
-from .places import LOOK_SECONDS, Place, State
+from .process_state import CallerState
 from .protocol import (
     CALLER_DESCRIPTORS,
     DESCRIPTORS,
     GO,
     MAX_REQUEST_BYTES,
-    MAX_WORD_BYTES,
+    MAX_SHORT_PACKET_BYTES,
     READY,
     TOKEN_BYTES,
     HandoffError,
-    Request,
+    LauncherRequest,
     decode_request,
 )
-from .surroundings import Caller
+from .slots import LOOK_SECONDS, Slot, WorkerState
 
 HANDOFF_SECONDS = 1.0
-"""From its connection to its last word, a launcher may keep a worker waiting for so long together."""
+"""From its connection to its last packet, a launcher may keep a worker waiting for so long together."""
 
 _INT = struct.Struct("i")
 _CUT_SHORT = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)
@@ -36,18 +36,18 @@ _CUT_SHORT = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)
 class Handoff:
     """A request with its connection and its open files, which are open until `close`."""
 
-    request: Request
-    caller: Caller
-    unparked: bytes | None = None
-    """The stdin of a call that was parked."""
+    request: LauncherRequest
+    caller: CallerState
+    queued_stdin: bytes | None = None
+    """The stdin of a call that was queued."""
 
-    def __init__(self, connection: socket.socket, place: Place) -> None:
+    def __init__(self, connection: socket.socket, slot: Slot) -> None:
         """Begin with a connection that was just accepted."""
         self.connection = connection
         self.files: list[int] = []
         """For `caller`, in the order of the protocol."""
         self.stdin: int | None = None
-        self._place = place
+        self._slot = slot
         self._deadline = monotonic() + HANDOFF_SECONDS
         self._stack = ExitStack()
         self._stack.callback(connection.close)
@@ -80,7 +80,7 @@ class Handoff:
         self._token, *stdin = files[CALLER_DESCRIPTORS:]
         self.stdin = stdin[0] if stdin else None
         cwd, network, mounts = self.files
-        self.caller = Caller(cwd, network, mounts, self.request.umask, self._peer.root_inode)
+        self.caller = CallerState(cwd, network, mounts, self.request.umask, self._peer.root_inode)
 
     def take(self) -> None:
         """Make the call this worker's, which must be ready for it. Raises the errors of `read_request`.
@@ -90,10 +90,10 @@ class Handoff:
         if self._peer.must_confirm:
             self._peer.check_silence()
             self.connection.send(READY, socket.MSG_NOSIGNAL)
-            word, _, ancillary = self._receive(MAX_WORD_BYTES, 0)
+            packet, _, ancillary = self._receive(MAX_SHORT_PACKET_BYTES, 0)
             self._peer.check_credentials(ancillary)
-            if word != GO:
-                raise HandoffError(f"not a go: {word!r}")
+            if packet != GO:
+                raise HandoffError(f"not a go: {packet!r}")
         try:
             os.read(self._token, TOKEN_BYTES)
         except BlockingIOError:
@@ -143,9 +143,9 @@ class Handoff:
         poll.register(self.connection, select.POLLIN)
         if poll.poll(min(LOOK_SECONDS, self._left()) * 1000):
             return
-        before = self._place.enter(State.WAITING)
+        before = self._slot.enter(WorkerState.WAITING)
         came = poll.poll(self._left() * 1000)
-        self._place.enter(before)
+        self._slot.enter(before)
         if not came:
             raise HandoffError(f"nothing was said within {HANDOFF_SECONDS:g} s")
 

@@ -7,8 +7,8 @@ from contextlib import suppress
 from time import monotonic
 from typing import NoReturn
 
-from .places import LOOK_SECONDS, Place, Places, State
 from .process import log
+from .slots import LOOK_SECONDS, Slot, Slots, WorkerState
 
 _FIRST_PAUSE_SECONDS = 0.1
 _LAST_PAUSE_SECONDS = 10.0
@@ -20,12 +20,12 @@ _SURPLUS_SECONDS = 10.0
 class Pool:
     """The parent's view of its workers."""
 
-    def __init__(self, places: Places, workers: int, become_worker: Callable[[Place], NoReturn]) -> None:
+    def __init__(self, slots: Slots, workers: int, become_worker: Callable[[Slot], NoReturn]) -> None:
         """Begin without workers; `become_worker` is called in the new process, with all signals blocked."""
-        self._places = places
+        self._slots = slots
         self._usual = workers
         self._become_worker = become_worker
-        self._workers: dict[int, Place] = {}
+        self._workers: dict[int, Slot] = {}
         self._served = 0
         self._is_watched = False
         self._pause_seconds = 0.0
@@ -37,12 +37,12 @@ class Pool:
     @property
     def at_work(self) -> int:
         """How many workers have work."""
-        return sum(state > State.IDLE for state in self._places.states())
+        return sum(state > WorkerState.IDLE for state in self._slots.states())
 
     @property
     def served(self) -> int:
         """How many requests there were."""
-        return self._served + sum(place.served for place in self._workers.values())
+        return self._served + sum(slot.served for slot in self._workers.values())
 
     def fill(self) -> None:
         """Fork the workers that are missing, and look again soon if some may be."""
@@ -52,19 +52,21 @@ class Pool:
                     self._fork()
             except OSError as error:
                 self._pause(f"no worker can be forked: {error}")
-        states = self._places.states()
-        self._is_watched = State.IDLE not in states and (State.WAITING in states or State.LOCK in states)
-        self._places.parent.watched = self._is_watched
+        states = self._slots.states()
+        self._is_watched = WorkerState.IDLE not in states and (
+            WorkerState.WAITING in states or WorkerState.LOCK in states
+        )
+        self._slots.parent.watched = self._is_watched
 
-    def shrink(self, dismiss: Callable[[], object]) -> None:
-        """Have workers `dismiss`ed that nothing was found to do for."""
-        idle, surplus = self._places.states().count(State.IDLE), len(self._workers) - self._places.wanted()
+    def shrink(self, end_one_idle: Callable[[], object]) -> None:
+        """Have surplus workers end, one with each call of `end_one_idle`, if they had nothing to do for long enough."""
+        idle, surplus = self._slots.states().count(WorkerState.IDLE), len(self._workers) - self._slots.wanted()
         if idle == 0 or surplus <= 0:
             self._last_needed = monotonic()
         elif monotonic() - self._last_needed >= _SURPLUS_SECONDS:
             self._last_needed = monotonic()
             for _ in range(min(idle, surplus)):
-                dismiss()
+                end_one_idle()
 
     def next_look(self) -> float:
         """Return when to look again, in seconds of time.monotonic, even without a request."""
@@ -74,39 +76,39 @@ class Pool:
             return monotonic() + LOOK_SECONDS
         return self._last_needed + _SURPLUS_SECONDS if len(self._workers) > self._usual else float("inf")
 
-    def bury(self) -> None:
+    def reap(self) -> None:
         """Take note of the workers that have ended."""
         with suppress(ChildProcessError):
             while (child := os.waitpid(-1, os.WNOHANG))[0]:
                 pid, status = child
-                place = self._workers.pop(pid, None)
-                if place is not None:
+                slot = self._workers.pop(pid, None)
+                if slot is not None:
                     how = os.waitstatus_to_exitcode(status)
-                    if how != 0 and place.served == 0:
+                    if how != 0 and slot.served == 0:
                         self._pause(f"worker {pid} ended without work by {_ending(how)}")
                     elif how != 0:
                         log(f"worker {pid} was ended by {_ending(how)}")
-                    self._served += place.served
-                    place.clear()
+                    self._served += slot.served
+                    slot.clear()
 
     def _wanted(self) -> int:
-        return self._usual if State.IDLE in self._places.states() else self._places.wanted()
+        return self._usual if WorkerState.IDLE in self._slots.states() else self._slots.wanted()
 
     def _fork(self) -> None:
-        place = self._places.take()
-        if place is None:
+        slot = self._slots.take()
+        if slot is None:
             return
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             pid = os.fork()
             if pid == 0:
-                self._become_worker(place)
+                self._become_worker(slot)
         except OSError:
-            place.clear()
+            slot.clear()
             raise
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        self._workers[pid] = place
+        self._workers[pid] = slot
         self._pause_seconds = 0.0
 
     def _pause(self, why: str) -> None:

@@ -56,7 +56,7 @@ TOKEN_BYTES = 8
 MAX_REQUEST_BYTES = 1 << 18
 """More than a socket's send buffer by default: sending a larger one fails in the launcher (EMSGSIZE)."""
 
-MAX_WORD_BYTES = 16
+MAX_SHORT_PACKET_BYTES = 16
 """More than the launcher's packets have, but for the request."""
 PIECE_BYTES = 1 << 16
 """Of the text in one packet, at most."""
@@ -77,7 +77,7 @@ class HandoffError(ValueError):
     """A packet that is not of this protocol, in this version, or that this server does not serve."""
 
 
-class Request(NamedTuple):
+class LauncherRequest(NamedTuple):
     """A launcher's request, without the file descriptors."""
 
     build_id: bytes
@@ -87,12 +87,12 @@ class Request(NamedTuple):
     """The block as execve(2) had it."""
 
 
-def decode_request(packet: bytes) -> Request:
+def decode_request(packet: bytes) -> LauncherRequest:
     """Return the request in a packet. Raises HandoffError."""
     name, zero, environment = packet[_HEADER_BYTES:].partition(b"\0")
     if not packet.startswith(_MAGIC) or not zero:
         raise HandoffError(f"not a request of this protocol: {packet[:_HEADER_BYTES]!r}")
-    return Request(
+    return LauncherRequest(
         build_id=packet[_BUILD_ID],
         umask=int.from_bytes(packet[_UMASK], _ORDER) & 0o777,
         plugin=os.fsdecode(name),

@@ -18,14 +18,13 @@ from typing import NamedTuple, NoReturn
 from launch.distributions import declared
 from launch.installation import DEFAULT_SOCKET, build_id, stamp
 
+from .call_queue import CallQueue
 from .listening import Listening, ListeningError, passed_sockets
-from .parking import Parking
 from .peer import PeerError, own_identity
-from .places import Place, Places
 from .pool import Pool
 from .process import log, name_process
-from .shared import Shared
-from .surroundings import UMASK, is_open
+from .process_state import UMASK, is_open
+from .slots import Shared, Slot, Slots
 from .warmup import warm_up
 from .worker import IDLE_NAME, Worker
 
@@ -35,7 +34,7 @@ _ALL_DESCRIPTORS = 0x7FFFFFFF
 """The highest that a file descriptor could be."""
 
 
-class Options(NamedTuple):
+class ServerOptions(NamedTuple):
     """How the server is to be run."""
 
     socket: str = DEFAULT_SOCKET
@@ -48,10 +47,10 @@ class Options(NamedTuple):
     """End after so long without a request; 0: never."""
 
 
-class Server:
-    """The parent: it forks and buries workers, and never touches an ordinary request."""
+class PluginServer:
+    """The parent: it forks and reaps workers, and never touches an ordinary request."""
 
-    def __init__(self, options: Options, passed: int) -> None:
+    def __init__(self, options: ServerOptions, passed: int) -> None:
         """Load everything, then listen, at the socket that systemd `passed` or at that of the options.
 
         Raises ListeningError, OSError, PeerError, ValueError.
@@ -65,13 +64,13 @@ class Server:
         self._stamp = stamp(self._distributions)
         if self._stamp != before:
             raise ListeningError("the installation changed while it was being loaded")
-        self._bell, self._ring = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._wakeup_read, self._wakeup_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._drain_end, self._drain_begin = os.pipe2(os.O_CLOEXEC)
         self._poll = select.poll()
-        self._poll.register(self._bell, select.POLLIN)
-        self._places = Places(options.workers, max(options.most, options.workers), self._ring)
-        self._parking = Parking(self._places, self._poll)
-        self._pool = Pool(self._places, options.workers, self._become_worker)
+        self._poll.register(self._wakeup_read, select.POLLIN)
+        self._slots = Slots(options.workers, max(options.most, options.workers), self._wakeup_write)
+        self._queue = CallQueue(self._slots, self._poll)
+        self._pool = Pool(self._slots, options.workers, self._become_worker)
         self._draining = False
         self._given_up = False
         self._orders: list[str] = []
@@ -83,19 +82,19 @@ class Server:
         """Serve until a signal, a new installation or idleness ends it, and the last call is over."""
         for number in _HANDLED:
             signal.signal(number, self._on_signal)
-        signal.set_wakeup_fd(self._ring, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self._wakeup_write, warn_on_full_buffer=False)
         name_process("cni-serve", f"listening at {self._listening.path}")
         log(f"listening at {self._listening.path}")
         while not self._given_up and not (self._draining and self._may_go()):
-            if not self._draining or len(self._parking):
+            if not self._draining or len(self._queue):
                 self._pool.fill()
             self._poll.poll(self._limit_ms())
             with suppress(BlockingIOError):
-                os.read(self._bell, 4096)
-            self._pool.bury()
-            self._parking.take_in()
-            self._parking.give_back()
-            self._pool.shrink(self._parking.dismiss)
+                os.read(self._wakeup_read, 4096)
+            self._pool.reap()
+            self._queue.receive()
+            self._queue.hand_out()
+            self._pool.shrink(self._queue.end_one_idle_worker)
             self._obey()
             self._look_around()
         self._drain("nothing more to do")
@@ -127,12 +126,12 @@ class Server:
         systemd starts the next server when this one has ended: launchers wait for it in the socket's queue, and are not
         to wait for the last calls of this one, which need it no more.
         """
-        if len(self._parking):
+        if len(self._queue):
             return False
-        self._parking.end()
+        self._queue.end_idle_workers()
         return len(self._pool) == (self._pool.at_work if self._listening.is_passed else 0)
 
-    def _become_worker(self, place: Place) -> NoReturn:
+    def _become_worker(self, slot: Slot) -> NoReturn:
         try:
             signal.set_wakeup_fd(-1)
             name_process(IDLE_NAME)
@@ -140,8 +139,8 @@ class Server:
             for number in _HANDLED:
                 signal.signal(number, signal.SIG_DFL)
             self._listening.let_go()
-            self._parking.close_incoming()
-            os.close(self._bell)
+            self._queue.close_parent_ends()
+            os.close(self._wakeup_read)
             if not self._draining:
                 os.close(self._drain_begin)
             shared = Shared(
@@ -149,13 +148,13 @@ class Server:
                 identity=self._identity,
                 others=self._others,
                 limit_seconds=self._options.limit_seconds,
-                places=self._places,
+                slots=self._slots,
                 listening=None if self._draining else self._listening.socket,
-                parked=self._parking.parked,
-                parking=self._parking.parking,
+                dequeue=self._queue.dequeue,
+                enqueue=self._queue.enqueue,
                 drain=self._drain_end,
             )
-            Worker(shared, place).work()
+            Worker(shared, slot).work()
         except BaseException:  # noqa: BLE001 -- the process ends, and its log must say why
             log(f"worker {os.getpid()}: {traceback.format_exc()}")
         finally:
@@ -163,8 +162,8 @@ class Server:
 
     def _look_around(self) -> None:
         """Find reasons to end: a new installation, looked for while there is work; or no work for long enough."""
-        if self._looked != self._places.parent.looked:
-            self._looked = self._places.parent.looked
+        if self._looked != self._slots.parent.looked:
+            self._looked = self._slots.parent.looked
             try:
                 changed = stamp(self._distributions) != self._stamp
             except (OSError, ValueError):
@@ -176,8 +175,8 @@ class Server:
 
     def _idle_at(self) -> float:
         """Return when the server will have had no request for long enough."""
-        is_idle = self._pool.at_work == 0 and len(self._parking) == 0
-        return (self._places.last_change() if is_idle else monotonic()) + self._options.idle_exit_seconds
+        is_idle = self._pool.at_work == 0 and len(self._queue) == 0
+        return (self._slots.last_change() if is_idle else monotonic()) + self._options.idle_exit_seconds
 
     def _limit_ms(self) -> float | None:
         until = float("inf") if self._draining else self._pool.next_look()
@@ -189,17 +188,17 @@ class Server:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the server with these arguments (those of the process); return its exit code."""
     parser = ArgumentParser(prog="cni-harness serve", description=__doc__)
-    default = Options()
+    default = ServerOptions()
     parser.add_argument("--socket", default=default.socket)
     parser.add_argument("--workers", type=int, default=default.workers)
     parser.add_argument("--most", type=int, default=default.most)
     parser.add_argument("--limit", type=int, dest="limit_seconds", default=default.limit_seconds)
     parser.add_argument("--idle-exit", type=float, dest="idle_exit_seconds", default=default.idle_exit_seconds)
-    options = Options(**vars(parser.parse_args(arguments)))
+    options = ServerOptions(**vars(parser.parse_args(arguments)))
     passed = passed_sockets()
     _stand_alone(passed)
     try:
-        Server(options, passed).run()
+        PluginServer(options, passed).run()
     except (ListeningError, OSError, PeerError, ValueError) as error:
         log(str(error))
         return 1

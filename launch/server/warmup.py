@@ -104,14 +104,14 @@ def _run_once(environ: Mapping[str, str], config: Mapping[str, object], log: Cal
 @contextmanager
 def _pod_namespace() -> Iterator[str]:
     """Be in a new network namespace, with another for a pod, at the path that this yields; then be back."""
-    with _opened(_network()) as home:
+    with _opened(_network()) as own:
         unshare(CLONE_NEWNET)
         try:
             with _opened(_network()) as pod:
                 unshare(CLONE_NEWNET)
                 yield _path_of(pod)
         finally:
-            setns(home, CLONE_NEWNET)
+            setns(own, CLONE_NEWNET)
 
 
 def _network() -> int:

@@ -2,7 +2,7 @@
 
 Until the worker takes the token, nothing has been done for the launcher, and whatever goes wrong ends the connection:
 then the launcher executes the plugin by itself. A worker that is not certain to be as it was before a request ends, and
-another one takes its place.
+another one is forked.
 """
 
 import gc
@@ -14,15 +14,14 @@ from typing import NoReturn
 
 from skel.context import Kept
 
-from .call import Call, Ending
+from .call import Cancellation, ServedCall
+from .call_queue import take_queued
 from .handoff import Handoff
-from .parking import take_parked
 from .peer import PeerError
-from .places import Place, State
 from .process import log, set_comm
+from .process_state import ProcessState
 from .protocol import HandoffError
-from .shared import Shared
-from .surroundings import Surroundings
+from .slots import Shared, Slot, WorkerState
 
 IDLE_NAME = "cni-worker"
 _MOST_REQUESTS = 200
@@ -34,29 +33,29 @@ _REST_SECONDS = 0.2
 class Worker:
     """One worker, to be made in a process of its own."""
 
-    def __init__(self, shared: Shared, place: Place) -> None:
+    def __init__(self, shared: Shared, slot: Slot) -> None:
         """Get ready. Raises OSError."""
         self._shared = shared
-        self._place = place
+        self._slot = slot
         self._kept = Kept()
-        self._ending = Ending(shared.limit_seconds)
+        self._cancellation = Cancellation(shared.limit_seconds)
         # These signals, sent to all processes of the server, end no call. Executed programs would inherit an "ignored".
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: None)
         self._events = select.epoll()
-        self._events.register(shared.parked, select.EPOLLIN | select.EPOLLEXCLUSIVE)
+        self._events.register(shared.dequeue, select.EPOLLIN | select.EPOLLEXCLUSIVE)
         if shared.listening is not None:
             self._events.register(shared.listening, select.EPOLLIN | select.EPOLLEXCLUSIVE)
             self._events.register(shared.drain, select.EPOLLIN)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        self._surroundings = Surroundings()
+        self._process = ProcessState()
 
     def work(self) -> NoReturn:
         """Serve requests until there is a reason to end."""
         code = 1
         try:
             why = ""
-            while not why and self._place.served < _MOST_REQUESTS:
+            while not why and self._slot.served < _MOST_REQUESTS:
                 handoff = self._next()
                 if handoff is None:
                     break
@@ -70,13 +69,13 @@ class Worker:
             os._exit(code)
 
     def _next(self) -> Handoff | None:
-        """Wait for a request, or a parked call; None to end."""
-        is_rested = self._place.served == 0
-        self._place.network = 0
-        self._place.enter(State.IDLE)
-        self._shared.places.ring_if_parked()
+        """Wait for a request, or a queued call; None to end."""
+        is_rested = self._slot.served == 0
+        self._slot.network = 0
+        self._slot.enter(WorkerState.IDLE)
+        self._shared.slots.wake_if_queued()
         if not is_rested:
-            self._shared.places.ring_for_installation()
+            self._shared.slots.wake_for_installation()
         while True:
             events = dict(self._events.poll(None if is_rested else _REST_SECONDS))
             if not events:
@@ -92,14 +91,14 @@ class Worker:
 
     def _take(self, events: dict[int, int]) -> Handoff | None:
         """Return the request that has come. Raises BlockingIOError if none has."""
-        if self._shared.parked.fileno() in events or self._shared.listening is None:
-            handoff = take_parked(self._shared.parked, self._place)
+        if self._shared.dequeue.fileno() in events or self._shared.listening is None:
+            handoff = take_queued(self._shared.dequeue, self._slot)
         else:
             connection, _ = self._shared.listening.accept()  # Linux gives a blocking one
-            handoff = Handoff(connection, self._place)
+            handoff = Handoff(connection, self._slot)
         if handoff is not None:
-            self._place.enter(State.RUNNING)
-            self._place.begin()
+            self._slot.enter(WorkerState.RUNNING)
+            self._slot.begin()
         return handoff
 
     def _stop_listening(self) -> None:
@@ -112,16 +111,16 @@ class Worker:
         """Carry out a request and come back from it; return why this worker must end, empty if it goes on."""
         kept, why = Kept(), ""
         try:
-            if handoff.unparked is None:
+            if handoff.queued_stdin is None:
                 handoff.read_request(self._shared.identity, self._shared.build_id, self._shared.others)
             set_comm(handoff.request.plugin)
-            if self._surroundings.is_own_network(handoff.caller):
+            if self._process.is_own_network(handoff.caller):
                 kept = self._kept
-            self._surroundings.enter(handoff.caller)
-            if handoff.unparked is None:
+            self._process.enter(handoff.caller)
+            if handoff.queued_stdin is None:
                 handoff.take()
-            call = Call(handoff, self._place, self._shared)
-            why = call.carry_out(self._ending, kept)
+            call = ServedCall(handoff, self._slot, self._shared)
+            why = call.carry_out(self._cancellation, kept)
         except ConnectionError:
             pass  # the launcher has gone before the call
         except (HandoffError, PeerError, OSError, ValueError) as error:
@@ -130,6 +129,6 @@ class Worker:
         if kept is not self._kept:
             kept.close()
         handoff.close()
-        changes = self._surroundings.leave(self._kept)
+        changes = self._process.leave(self._kept)
         set_comm(IDLE_NAME)
         return why or (f"a call has changed {changes}" if changes else "")

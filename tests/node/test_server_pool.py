@@ -21,8 +21,8 @@ from tests.servers import Server, open_files, running_server, served_only, write
 pytestmark = pytest.mark.sudo
 
 VERSION = {"CNI_COMMAND": "VERSION"}
-CROWD = 8
-"""Places that calls of one network may have while they wait for its lock."""
+LOCKED_NETWORK_SLOTS = 8
+"""Slots that calls of one network may have while they wait for its lock."""
 
 
 class Network:
@@ -72,9 +72,9 @@ def result(process: "subprocess.Popen[bytes]") -> Any:
     return json.loads(stdout)
 
 
-def parked(server: Server) -> int:
+def queued(server: Server) -> int:
     """How many calls the server's parent keeps."""
-    return len([file for file in open_files(server.pid) if str(file).startswith("/memfd:parked")])
+    return len([file for file in open_files(server.pid) if str(file).startswith("/memfd:queued")])
 
 
 def at_work(server: Server) -> int:
@@ -108,20 +108,20 @@ def test_calls_that_wait_for_a_networks_lock_leave_places_to_other_networks(tmp_
         locked, other = (Network(server, tmp_path, name) for name in ("locked", "other"))
         with locked.locked():
             waiting = [locked.start(f"w{number}") for number in range(200)]
-            until(lambda: parked(server) == len(waiting) - CROWD)
+            until(lambda: queued(server) == len(waiting) - LOCKED_NETWORK_SLOTS)
 
-            # The worker that has parked the last call takes its own name back only then.
-            until(lambda: at_work(server) == CROWD)
+            # The worker that has queued the last call takes its own name back only then.
+            until(lambda: at_work(server) == LOCKED_NETWORK_SLOTS)
             added = [result(other.start(f"o{number}")) for number in range(20)]
 
             assert len(added) == other.reserved() == 20
-            until(lambda: at_work(server) == CROWD)
-            assert parked(server) == len(waiting) - CROWD
+            until(lambda: at_work(server) == LOCKED_NETWORK_SLOTS)
+            assert queued(server) == len(waiting) - LOCKED_NETWORK_SLOTS
             assert [process.poll() for process in waiting] == [None] * len(waiting)
         addresses = {result(process)["ips"][0]["address"] for process in waiting}
 
         assert len(addresses) == locked.reserved() == 200
-        assert (parked(server), server.stop()) == (0, 0)
+        assert (queued(server), server.stop()) == (0, 0)
         assert server.log().count("\n") == 3, server.log()  # listening, draining, ended
 
 
@@ -130,18 +130,18 @@ def test_parked_call_whose_launcher_ends_is_forgotten(tmp_path: Path, number: si
     with running_server(tmp_path) as server:
         network = Network(server, tmp_path, "locked")
         with network.locked():
-            first = [network.start(f"f{index}") for index in range(CROWD)]
-            until(lambda: at_work(server) == CROWD)
+            first = [network.start(f"f{index}") for index in range(LOCKED_NETWORK_SLOTS)]
+            until(lambda: at_work(server) == LOCKED_NETWORK_SLOTS)
             more = [network.start(f"m{index}") for index in range(3)]
-            until(lambda: parked(server) == len(more))
+            until(lambda: queued(server) == len(more))
 
             more[1].send_signal(number)
 
             assert (more[1].wait(HANG), more[1].communicate()) == (-number, (b"", b""))
-            until(lambda: parked(server) == len(more) - 1)
+            until(lambda: queued(server) == len(more) - 1)
         for process in (*first, more[0], more[2]):
             result(process)
-        assert network.reserved() == CROWD + 2
+        assert network.reserved() == LOCKED_NETWORK_SLOTS + 2
 
 
 def test_server_that_drains_has_its_parked_calls_done(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_server_that_drains_has_its_parked_calls_done(tmp_path: Path) -> None:
         network = Network(server, tmp_path, "locked")
         with network.locked():
             waiting = [network.start(f"w{number}") for number in range(30)]
-            until(lambda: parked(server) == len(waiting) - CROWD)
+            until(lambda: queued(server) == len(waiting) - LOCKED_NETWORK_SLOTS)
             server.process.terminate()
             until(lambda: "draining" in server.log())
         for process in waiting:

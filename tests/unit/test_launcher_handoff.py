@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from launch.installation import build_id
-from launch.server.protocol import GO, Request, decode_environment
+from launch.server.protocol import GO, LauncherRequest, decode_environment
 from tests.cli import SYSTEM_PYTHON
 from tests.launchers import (
     DIRECT,
@@ -64,7 +64,7 @@ def test_the_server_gets_the_callers_place(installed: Installed, tmp_path: Path)
 
     request = server.talks[0].request
     assert request is not None
-    assert request._replace(environment=b"") == Request(
+    assert request._replace(environment=b"") == LauncherRequest(
         build_id=build_id(),
         umask=0o027,
         plugin="bridge",

@@ -7,7 +7,7 @@ import pytest
 from launch.server.protocol import (
     PIECE_BYTES,
     HandoffError,
-    Request,
+    LauncherRequest,
     decode_environment,
     decode_request,
     decode_signal,
@@ -15,7 +15,7 @@ from launch.server.protocol import (
 )
 from tests.server_client import encode_environment, encode_request
 
-REQUEST = Request(
+REQUEST = LauncherRequest(
     build_id=bytes(range(16)),
     umask=0o027,
     plugin="host-local",

@@ -1,4 +1,4 @@
-"""The surroundings of a worker. It enters its caller's for a call, leaves them, and compares its own."""
+"""A worker's namespaces, folder, umask and files: it enters its caller's for a call, and compares its own after it."""
 
 import _signal  # type: ignore[import-not-found] # it has no stubs; without the names that `signal` gives each number
 import os
@@ -26,8 +26,8 @@ _GROWTH_KIB = 64 * 1024
 """A worker that has needed so much more memory than at its start gives it back by its end."""
 
 
-class Caller(NamedTuple):
-    """A caller's surroundings."""
+class CallerState(NamedTuple):
+    """A caller's namespaces, folder and umask."""
 
     cwd: int
     network: int
@@ -38,7 +38,7 @@ class Caller(NamedTuple):
     """Device and inode of its root folder."""
 
 
-class Surroundings:
+class ProcessState:
     """A worker's namespaces, folder, umask and open files."""
 
     def __init__(self) -> None:
@@ -58,11 +58,11 @@ class Surroundings:
         self._peak_kib = _peak_kib()
         self._blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
-    def is_own_network(self, caller: Caller) -> bool:
+    def is_own_network(self, caller: CallerState) -> bool:
         """Tell whether a caller is in the worker's own network namespace."""
         return _identity(caller.network) == self._network_id
 
-    def enter(self, caller: Caller) -> None:
+    def enter(self, caller: CallerState) -> None:
         """Go where the caller is. Raises HandoffError, OSError: half gone there. `leave` must follow, also then."""
         if _identity(caller.mounts) != self._mounts_id:
             self._wait_for_threads()  # of the call before: they share the root folder, which the kernel refuses
@@ -99,7 +99,7 @@ class Surroundings:
         changes |= {name: settings[name] != before for name, before in self._settings.items()}
         changes |= {
             "the memory": _peak_kib() - self._peak_kib > _GROWTH_KIB,
-            "the namespaces": not self._is_home(),
+            "the namespaces": not self._is_in_its_namespaces(),
             "the open files": not self._has_its_files(kept),
             "the recorder": recorder() is not None,
             "the blocked signals": signal.pthread_sigmask(signal.SIG_BLOCK, ()) != self._blocked,
@@ -121,7 +121,7 @@ class Surroundings:
             "the UTS namespace": os.stat("uts", dir_fd=self._namespaces).st_ino,
         }
 
-    def _is_home(self) -> bool:
+    def _is_in_its_namespaces(self) -> bool:
         ours = (self._network_id, self._mounts_id, self._root_id)
         return tuple(map(_identity, ("/proc/self/ns/net", "/proc/self/ns/mnt", "/"))) == ours
 
@@ -147,8 +147,8 @@ def _peak_kib() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def _identity(place: str | int) -> tuple[int, int]:
-    status = os.stat(place)
+def _identity(path: str | int) -> tuple[int, int]:
+    status = os.stat(path)
     return status.st_dev, status.st_ino
 
 
