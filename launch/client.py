@@ -24,18 +24,18 @@ _DESCRIPTORS = (
 )
 
 
-def hand_over(path: str, socket_path: str, build_id: bytes, patience: float) -> int | None:
+def hand_over(path: str, socket_path: str, build_id: bytes, timeout: float) -> int | None:
     """Have the server run the plugin that the launcher at `path` stands for; return its exit code.
 
-    None when no worker of a server has taken the call within `patience` seconds: then nothing has been done.
+    None when no worker of a server has taken the call within `timeout` seconds: then nothing has been done.
     """
     open_streams = [stream for stream in (_STDIN, _STDOUT, _STDERR) if _is_open(stream)]  # before anything is opened
-    deadline = monotonic() + patience
+    deadline = monotonic() + timeout
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     opened: list[int] = []
     try:
         # The kernel's own time limits: connecting a socket that has one of Python's fails where the queue is full.
-        connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDTIMEO, _timeval(patience))
+        connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDTIMEO, _timeval(timeout))
         connection.connect(socket_path)
         _check_server(connection)
         open_descriptors(opened)

@@ -329,9 +329,9 @@ static enum service outcome(int connection, int token, int signals, const sigset
     }
 }
 
-enum service have_served(const char *socket_path, uint32_t patience_ms, const struct request *request, int *code)
+enum service have_served(const char *socket_path, uint32_t timeout_ms, const struct request *request, int *code)
 {
-    int64_t deadline = now_ms() + patience_ms;
+    int64_t deadline = now_ms() + timeout_ms;
     int connection = -1, signals, token;
     sigset_t ending = signals_of(false), blocked = signals_of(true), before;
     enum service service = UNSERVED;
@@ -341,7 +341,7 @@ enum service have_served(const char *socket_path, uint32_t patience_ms, const st
     signals = signalfd(-1, &ending, SFD_CLOEXEC);
     token = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
     if (signals >= 0 && token >= 0)
-        connection = ask(socket_path, patience_ms, token, request);
+        connection = ask(socket_path, timeout_ms, token, request);
     if (connection >= 0)
         service = outcome(connection, token, signals, &before, deadline, request, code);
     if (service == UNSERVED) {

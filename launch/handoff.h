@@ -30,6 +30,6 @@ enum service {
 };
 
 /* Ask the server at a path (empty: none), wait so long for a worker to take the call, and write its answer. */
-enum service have_served(const char *socket_path, uint32_t patience_ms, const struct request *request, int *code);
+enum service have_served(const char *socket_path, uint32_t timeout_ms, const struct request *request, int *code);
 
 #endif

@@ -30,7 +30,7 @@ enum {
 struct settings {
     char marker[24];
     unsigned char build_id[BUILD_ID_BYTES];
-    uint32_t patience_ms;
+    uint32_t timeout_ms;
     /* The path of the server's socket (empty: ask none), the interpreter, the program that it is to run. */
     char strings[4092];
 };
@@ -150,7 +150,7 @@ int main(int argc, char **argv, char **environ_)
     }
     if (is_daemon(argc, argv))
         return execute(interpreter, program, request.name, argv + 1, environ_, request.closed);
-    switch (have_served(socket_path, settings->patience_ms, &request, &code)) {
+    switch (have_served(socket_path, settings->timeout_ms, &request, &code)) {
     case SERVED:
         return code;
     case ABANDONED:

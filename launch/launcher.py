@@ -32,7 +32,7 @@ _SHEBANG_MAX = 255
 """Bytes of a first line that the kernel reads (BINPRM_BUF_SIZE since Linux 5.1)."""
 _SOCKET_MAX = 107
 """Bytes of a socket's path (unix(7)), without the NUL."""
-_PATIENCE = 2.0
+_TIMEOUT = 2.0
 """Seconds that a launcher waits in the server's queue; being refused takes no time."""
 
 # struct settings of launcher.c.
@@ -72,18 +72,18 @@ def _fits_first_line(path: str) -> bool:
     return len(os.fsencode(f"#!{path} -IS")) <= _SHEBANG_MAX and not any(char.isspace() for char in path)
 
 
-def launcher_bytes(*, socket: str | None = None, patience: float = _PATIENCE) -> bytes:
+def launcher_bytes(*, socket: str | None = None, timeout: float = _TIMEOUT) -> bytes:
     """Return the launcher's content for this installation: compiled if that runs, otherwise in Python.
 
     It asks the server at the path `socket`, by default at the server's default path; "" is never
-    to ask any. It executes a call itself that is not accepted within `patience` seconds. Raises
+    to ask any. It executes a call itself that is not accepted within `timeout` seconds. Raises
     ValueError for a value that a launcher cannot hold.
     """
-    compiled = compiled_launcher(socket=socket, patience=patience)
-    return launcher_text(socket=socket, patience=patience) if compiled is None else compiled
+    compiled = compiled_launcher(socket=socket, timeout=timeout)
+    return launcher_text(socket=socket, timeout=timeout) if compiled is None else compiled
 
 
-def compiled_launcher(*, socket: str | None = None, patience: float = _PATIENCE) -> bytes | None:
+def compiled_launcher(*, socket: str | None = None, timeout: float = _TIMEOUT) -> bytes | None:
     """Return the content of the compiled launcher, as `launcher_bytes` does; None if it does not run here."""
     if not _runs(_COMPILED):
         return None
@@ -98,14 +98,14 @@ def compiled_launcher(*, socket: str | None = None, patience: float = _PATIENCE)
         message = f"{len(strings)} bytes of paths; a launcher has room for {_STRINGS_MAX}"
         raise ValueError(message)
     before, marker, after = binary.partition(_MARKER)
-    settings = build_id() + _milliseconds(patience).to_bytes(4, sys.byteorder) + strings
+    settings = build_id() + _milliseconds(timeout).to_bytes(4, sys.byteorder) + strings
     if not marker or _MARKER in after or any(after[: len(settings)]):
         message = f"{_COMPILED} is not what launcher.c compiles to"
         raise ValueError(message)
     return before + marker + settings + after[len(settings) :] + _head()
 
 
-def launcher_text(*, socket: str | None = None, patience: float = _PATIENCE) -> bytes:
+def launcher_text(*, socket: str | None = None, timeout: float = _TIMEOUT) -> bytes:
     """Return the content of the launcher in Python, as `launcher_bytes` does.
 
     Raises ValueError also when the interpreter's path cannot stand in a first line.
@@ -114,7 +114,7 @@ def launcher_text(*, socket: str | None = None, patience: float = _PATIENCE) -> 
         message = f'"{sys.executable}": an interpreter\'s path must be short and without white space'
         raise ValueError(message)
     path = _socket_path(socket)
-    question = (path, build_id(), _milliseconds(patience) / 1000) if path else None
+    question = (path, build_id(), _milliseconds(timeout) / 1000) if path else None
     return _head() + os.fsencode(_program("sys.argv[0]", question))
 
 
@@ -166,9 +166,9 @@ def _socket_path(socket: str | None) -> str:
     return path
 
 
-def _milliseconds(patience: float) -> int:
+def _milliseconds(timeout: float) -> int:
     # Nothing would be no limit at all, to the kernel.
-    return max(1, round(patience * 1000))
+    return max(1, round(timeout * 1000))
 
 
 def _runs(path: str) -> bool:

@@ -18,7 +18,7 @@ from .plugin import Plugin
 
 C = TypeVar("C", bound=Config)
 
-_PATIENCE = 0.25
+_TIMEOUT = 0.25
 """Seconds that VERSION waits for its input to go on; runtimes write it at once."""
 
 _ENOUGH = 1 << 16
@@ -114,7 +114,7 @@ def read_promptly(stdin: int | None, found: bytes = b"") -> bytes:
     from select import select
 
     descriptor = _open(stdin)
-    while len(found) < _ENOUGH and not os.isatty(descriptor) and select([descriptor], [], [], _PATIENCE)[0]:
+    while len(found) < _ENOUGH and not os.isatty(descriptor) and select([descriptor], [], [], _TIMEOUT)[0]:
         read = os.read(descriptor, _ENOUGH - len(found))
         found += read
         if not read:

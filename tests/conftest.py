@@ -96,7 +96,7 @@ def served_bin_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The same with launchers that have a server execute it."""
     folder = tmp_path_factory.mktemp("served")
     with running_server(folder) as server:
-        bin_dir = write_launchers(folder / "bin", launcher_bytes(socket=str(server.socket), patience=HANG))
+        bin_dir = write_launchers(folder / "bin", launcher_bytes(socket=str(server.socket), timeout=HANG))
         subprocess.run([bin_dir / "noop"], env={"CNI_COMMAND": "VERSION"}, capture_output=True, check=True)
         yield bin_dir
 

@@ -166,20 +166,20 @@ class Installed:
         self._build = build
         self.path = self.write("bridge")
 
-    def write(self, name: str, *, patience: float = HANG, path: str | None = None) -> Path:
+    def write(self, name: str, *, timeout: float = HANG, path: str | None = None) -> Path:
         """Write a launcher that asks the server at `path`."""
         socket_path = str(self.socket) if path is None else path
         file = self.folder / name
-        file.write_bytes(self._content(socket_path, patience))
+        file.write_bytes(self._content(socket_path, timeout))
         file.chmod(0o755)
         return file
 
-    def _content(self, socket_path: str, patience: float) -> bytes:
+    def _content(self, socket_path: str, timeout: float) -> bytes:
         if self._build is None:
-            return launcher.launcher_text(socket=socket_path, patience=patience)
+            return launcher.launcher_text(socket=socket_path, timeout=timeout)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(launcher, "_COMPILED", str(self._build))
-            content = launcher.compiled_launcher(socket=socket_path, patience=patience)
+            content = launcher.compiled_launcher(socket=socket_path, timeout=timeout)
         assert content is not None
         return content
 

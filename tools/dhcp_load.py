@@ -35,7 +35,7 @@ def main() -> int:
 def measure(folder: Path, pods: int, exits: ExitStack) -> dict[str, float]:
     """Attach the pods; return the figures."""
     server = exits.enter_context(running_server(folder, "--workers", "8", "--most", "256"))
-    bin_dir = write_launchers(folder / "bin", launcher_bytes(socket=str(server.socket), patience=600))
+    bin_dir = write_launchers(folder / "bin", launcher_bytes(socket=str(server.socket), timeout=600))
     node, neighbour = Node(folder), Node(folder)
     exits.callback(node.close)
     exits.callback(neighbour.close)

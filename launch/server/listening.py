@@ -46,22 +46,22 @@ class Listening:
     def close(self) -> None:
         """Stop listening. A path that is still ours goes, and the next server may have it."""
         if not self.is_passed:
-            self._send_away()
+            self._refuse_waiting()
         self.socket.close()
         if self._inode is not None:
             with suppress(FileNotFoundError):
                 if _inode(self.path) == self._inode:
                     os.unlink(self.path)
             self._inode = None
-        self.let_go()
+        self.close_lock()
 
-    def let_go(self) -> None:
+    def close_lock(self) -> None:
         """Close the lock, as in a worker: it is the server's alone."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
-    def _send_away(self) -> None:
+    def _refuse_waiting(self) -> None:
         """Refuse launchers from now on, and end the connections of those that no worker has accepted.
 
         Without this they would wait in the queue for as long as a worker in a call has the socket open.

@@ -73,7 +73,7 @@ class PluginServer:
         self._pool = Pool(self._slots, options.workers, self._become_worker)
         self._draining = False
         self._given_up = False
-        self._orders: list[str] = []
+        self._signals: list[str] = []
         self._looked = 0
         self._listening = Listening(options.socket, passed)
         self._listening.socket.setblocking(False)  # noqa: FBT003 -- it takes no keyword
@@ -85,7 +85,7 @@ class PluginServer:
         signal.set_wakeup_fd(self._wakeup_write, warn_on_full_buffer=False)
         name_process("cni-serve", f"listening at {self._listening.path}")
         log(f"listening at {self._listening.path}")
-        while not self._given_up and not (self._draining and self._may_go()):
+        while not self._given_up and not (self._draining and self._is_drained()):
             if not self._draining or len(self._queue):
                 self._pool.fill()
             self._poll.poll(self._limit_ms())
@@ -95,22 +95,22 @@ class PluginServer:
             self._queue.receive()
             self._queue.hand_out()
             self._pool.shrink(self._queue.end_one_idle_worker)
-            self._obey()
-            self._look_around()
+            self._handle_signals()
+            self._check_end()
         self._drain("nothing more to do")
         left = f"; {self._pool.at_work} still at work" if self._pool.at_work else ""
         log(f"ended after {self._pool.served} requests{left}")
 
     def _on_signal(self, number: int, _: object) -> None:
         if number != signal.SIGCHLD:
-            self._orders.append(signal.Signals(number).name)  # that is all: this may be at any point of the loop
+            self._signals.append(signal.Signals(number).name)  # that is all: this may be at any point of the loop
 
-    def _obey(self) -> None:
-        while self._orders:
-            order = self._orders.pop(0)
+    def _handle_signals(self) -> None:
+        while self._signals:
+            name = self._signals.pop(0)
             if self._draining:
                 self._given_up = True  # asked twice: calls end by themselves
-            self._drain(order)
+            self._drain(name)
 
     def _drain(self, why: str) -> None:
         """Accept nothing more; accepted calls are brought to their end."""
@@ -120,7 +120,7 @@ class PluginServer:
             os.close(self._drain_begin)
             self._listening.close()
 
-    def _may_go(self) -> bool:
+    def _is_drained(self) -> bool:
         """Tell whether the last call is over, and have the workers end if none is left to be given to them.
 
         systemd starts the next server when this one has ended: launchers wait for it in the socket's queue, and are not
@@ -138,7 +138,7 @@ class PluginServer:
             os.setsid()  # Ctrl-C in the server's terminal is not for its workers
             for number in _HANDLED:
                 signal.signal(number, signal.SIG_DFL)
-            self._listening.let_go()
+            self._listening.close_lock()
             self._queue.close_parent_ends()
             os.close(self._wakeup_read)
             if not self._draining:
@@ -160,7 +160,7 @@ class PluginServer:
         finally:
             os._exit(1)
 
-    def _look_around(self) -> None:
+    def _check_end(self) -> None:
         """Find reasons to end: a new installation, looked for while there is work; or no work for long enough."""
         if self._looked != self._slots.parent.looked:
             self._looked = self._slots.parent.looked
@@ -196,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--idle-exit", type=float, dest="idle_exit_seconds", default=default.idle_exit_seconds)
     options = ServerOptions(**vars(parser.parse_args(arguments)))
     passed = passed_sockets()
-    _stand_alone(passed)
+    _drop_inherited(passed)
     try:
         PluginServer(options, passed).run()
     except (ListeningError, OSError, PeerError, ValueError) as error:
@@ -205,7 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _stand_alone(passed: int) -> None:
+def _drop_inherited(passed: int) -> None:
     """Drop the inherited files, folder, environment and signals, so that none reaches a worker."""
     os.closerange(_STREAMS + passed, _ALL_DESCRIPTORS)
     # 0, 1 and 2 are taken, so that no other file gets their numbers.

@@ -51,7 +51,7 @@ def test_a_plugin_that_executes_itself_has_its_own_name(tmp_path: Path, launcher
 
 def test_server_and_workers_have_names_and_a_worker_takes_its_plugins(tmp_path: Path) -> None:
     with running_server(tmp_path, "--workers", "2") as server:
-        plugins = write_launchers(tmp_path / "bin", launcher_bytes(socket=str(server.socket), patience=HANG))
+        plugins = write_launchers(tmp_path / "bin", launcher_bytes(socket=str(server.socket), timeout=HANG))
 
         assert comm(server.pid) == "cni-serve"
         assert shown("--pid", server.pid) == {f"cni-serve: listening at {server.socket}"}

@@ -33,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture
 def bin_dir(server: Server, tmp_path: Path) -> Path:
     """Launchers that have no plugin executed but by the server."""
-    content = compiled_launcher(socket=str(server.socket), patience=HANG)
+    content = compiled_launcher(socket=str(server.socket), timeout=HANG)
     assert content is not None, "the launcher is not compiled"
     return write_launchers(tmp_path / "bin", served_only(content))
 

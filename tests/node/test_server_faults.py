@@ -61,7 +61,7 @@ class Place:
         self.node = node
         self.server = server
         self.is_served = content is not direct
-        self.bin_dir = write_launchers(folder / "launchers", content(socket=str(server.socket), patience=HANG))
+        self.bin_dir = write_launchers(folder / "launchers", content(socket=str(server.socket), timeout=HANG))
         self.direct_bin_dir = write_launchers(folder / "direct", launcher_bytes(socket=""))
         self.folder = folder  # not the node's: a FIFO is nothing to compare
         os.mkfifo(self.folder / "fifo")
@@ -304,7 +304,7 @@ class Answer(NamedTuple):
 
 def start_long_answer(server: Server, tmp_path: Path, content: Callable[..., bytes]) -> Answer:
     """Start an execution whose answer is longer than a pipe, and wait until the pipe is full."""
-    bin_dir = write_launchers(tmp_path / "launchers", content(socket=str(server.socket), patience=HANG))
+    bin_dir = write_launchers(tmp_path / "launchers", content(socket=str(server.socket), timeout=HANG))
     debug = tmp_path / "debug"
     debug.write_text(json.dumps({"ReportResult": '{"cniVersion": "1.1.0", "ips": []' + " " * (1 << 20) + "}"}))
     environ = {

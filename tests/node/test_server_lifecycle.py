@@ -302,7 +302,7 @@ def installation(tmp_path: Path) -> Path:
 
 def launchers_of(root: Path, folder: Path, path: Path) -> Path:
     """Launchers of the installation at `root` as it is now, which ask the server at `path`."""
-    return write_launchers(folder, evaluated(root, f"launcher_bytes(socket={str(path)!r}, patience={HANG})"))
+    return write_launchers(folder, evaluated(root, f"launcher_bytes(socket={str(path)!r}, timeout={HANG})"))
 
 
 def about(bin_dir: Path) -> str:

@@ -409,7 +409,7 @@ def test_callers_with_another_identity_execute_by_themselves(
     server: Server, tmp_path: Path, prefix: list[str], why: str
 ) -> None:
     before = server.log()
-    bin_dir = write_launchers(tmp_path / "bin", launcher_bytes(socket=str(server.socket), patience=HANG))
+    bin_dir = write_launchers(tmp_path / "bin", launcher_bytes(socket=str(server.socket), timeout=HANG))
 
     run = subprocess.run([*prefix, bin_dir / "noop"], env=VERSION, capture_output=True, timeout=HANG, check=False)
 
@@ -420,7 +420,7 @@ def test_callers_with_another_identity_execute_by_themselves(
 def test_callers_under_a_filter_execute_by_themselves_even_if_the_server_is_under_one(tmp_path: Path) -> None:
     """Nobody can tell whether it is the same."""
     with running_server(tmp_path, prefix=FILTERED) as server:
-        bin_dir = write_launchers(tmp_path / "bin", launcher_bytes(socket=str(server.socket), patience=HANG))
+        bin_dir = write_launchers(tmp_path / "bin", launcher_bytes(socket=str(server.socket), timeout=HANG))
 
         run = subprocess.run([*FILTERED, bin_dir / "noop"], env=VERSION, capture_output=True, check=True)
 
@@ -431,7 +431,7 @@ def test_callers_under_a_filter_execute_by_themselves_even_if_the_server_is_unde
 @pytest.mark.parametrize("name", ["as", "data"])
 def test_add_with_little_memory_ends(node: Node, server: Server, tmp_path: Path, name: str) -> None:
     """It fails as it would without a server, and leaves nothing."""
-    bin_dir = write_launchers(tmp_path / "bin", launcher_bytes(socket=str(server.socket), patience=HANG))
+    bin_dir = write_launchers(tmp_path / "bin", launcher_bytes(socket=str(server.socket), timeout=HANG))
     network = Network(node, bin_dir, bridge_config(ipMasq=True))
     network.add("first")
     environ = {

@@ -29,7 +29,7 @@ class Network:
     """Calls of host-local for one network, by launchers that cannot execute it by themselves."""
 
     def __init__(self, server: Server, folder: Path, name: str) -> None:
-        launcher = compiled_launcher(socket=str(server.socket), patience=HANG)
+        launcher = compiled_launcher(socket=str(server.socket), timeout=HANG)
         assert launcher is not None
         self._bin_dir = write_launchers(folder / "bin", served_only(launcher))
         self._config = folder / f"{name}.json"

@@ -147,7 +147,7 @@ def test_only_root_can_connect(server: Server) -> None:
 
 
 def test_environment_too_large_for_a_packet_is_executed_by_the_launcher(server: Server, tmp_path: Path) -> None:
-    bin_dir = write_launchers(tmp_path / "bin", launcher_bytes(socket=str(server.socket), patience=HANG))
+    bin_dir = write_launchers(tmp_path / "bin", launcher_bytes(socket=str(server.socket), timeout=HANG))
     large = {f"LARGE{number}": "x" * 100_000 for number in range(5)}
 
     run = subprocess.run([bin_dir / "noop"], env={**VERSION, **large}, capture_output=True, check=True)
@@ -157,7 +157,7 @@ def test_environment_too_large_for_a_packet_is_executed_by_the_launcher(server: 
 
 def test_five_hundred_at_once_are_all_served(node: Node, tmp_path: Path) -> None:
     with running_server(tmp_path) as server:
-        bin_dir = write_launchers(tmp_path / "bin", launcher_bytes(socket=str(server.socket), patience=HANG))
+        bin_dir = write_launchers(tmp_path / "bin", launcher_bytes(socket=str(server.socket), timeout=HANG))
         ipam = {"type": "host-local", "subnet": "10.9.0.0/16"}
         config = json.dumps({"cniVersion": "1.1.0", "name": "many", "type": "host-local", "ipam": ipam})
         (tmp_path / "config").write_text(config)
@@ -188,7 +188,7 @@ def test_five_hundred_at_once_are_all_served(node: Node, tmp_path: Path) -> None
 
 def test_memory_of_the_server_and_its_idle_workers(node: Node, tmp_path: Path) -> None:
     with running_server(tmp_path) as server:
-        bin_dir = write_launchers(tmp_path / "bin", launcher_bytes(socket=str(server.socket), patience=HANG))
+        bin_dir = write_launchers(tmp_path / "bin", launcher_bytes(socket=str(server.socket), timeout=HANG))
         network = Network(node, bin_dir, bridge_config(ipMasq=True))
         for pod in range(6):
             network.add(f"p{pod}")

@@ -152,7 +152,7 @@ def test_a_child_of_the_plugin_sees_its_caller(
 
     write_launchers(bin_dir, content(socket=""))
     direct = witnessed(node, bin_dir, cwd, mounts=mounts)
-    write_launchers(bin_dir, content(socket=str(server.socket), patience=HANG))
+    write_launchers(bin_dir, content(socket=str(server.socket), timeout=HANG))
     served = witnessed(node, bin_dir, cwd, mounts=mounts)
 
     assert served.pop("grandparent") == server.pid, server.log()
@@ -178,7 +178,7 @@ def test_a_child_of_the_plugin_has_the_callers_locale_and_none_of_pythons(
 ) -> None:
     node.pod_namespace("pod")
     for socket in ("", str(server.socket)):
-        bin_dir = write_launchers(tmp_path / "launchers", content(socket=socket, patience=HANG))
+        bin_dir = write_launchers(tmp_path / "launchers", content(socket=socket, timeout=HANG))
 
         seen = witnessed(node, bin_dir, tmp_path / "cwd", locale)
 

@@ -31,7 +31,7 @@ Handoff.take = take
 WORKER_DIES = "os.kill(os.getpid(), signal.SIGKILL)"
 LAUNCHER_DIES = "os.kill(self._peer.pid, signal.SIGKILL); until_there_is(self, 0)"
 LAUNCHER_IS_ENDED = "os.kill(self._peer.pid, signal.SIGTERM); until_there_is(self, select.POLLIN)"
-LAUNCHER_LOSES_PATIENCE = "until_there_is(self, 0)"
+LAUNCHER_TIMES_OUT = "until_there_is(self, 0)"
 ADDED, NOTHING = 1, 0
 
 
@@ -46,19 +46,19 @@ ADDED, NOTHING = 1, 0
         ("", LAUNCHER_DIES, -signal.SIGKILL, NOTHING),
         (LAUNCHER_IS_ENDED, "", -signal.SIGTERM, NOTHING),
         ("", LAUNCHER_IS_ENDED, -signal.SIGTERM, NOTHING),
-        (LAUNCHER_LOSES_PATIENCE, "", 0, ADDED),
+        (LAUNCHER_TIMES_OUT, "", 0, ADDED),
     ],
 )
 def test_call_is_executed_once_or_not_at_all(
     tmp_path: Path, content: object, before: str, after: str, code: int, reserved: int
 ) -> None:
-    patience = 0.5 if before == LAUNCHER_LOSES_PATIENCE else HANG
+    timeout = 0.5 if before == LAUNCHER_TIMES_OUT else HANG
     ipam = {"type": "host-local", "dataDir": str(tmp_path / "data"), "subnet": "10.9.0.0/16"}
     config = {"cniVersion": "1.1.0", "name": "n", "type": "host-local", "ipam": ipam}
     with running_server(tmp_path, prelude=PRELUDE.format(before=before or "pass", after=after or "pass")) as server:
         assert callable(content)
-        until(lambda: server.worker_names() == ["cni-worker"] * 4)  # or patience may end before a worker accepts
-        bin_dir = write_launchers(tmp_path / "bin", content(socket=str(server.socket), patience=patience))
+        until(lambda: server.worker_names() == ["cni-worker"] * 4)  # or timeout may end before a worker accepts
+        bin_dir = write_launchers(tmp_path / "bin", content(socket=str(server.socket), timeout=timeout))
         environ = {
             "CNI_COMMAND": "ADD",
             "CNI_CONTAINERID": "c1",

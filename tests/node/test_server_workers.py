@@ -65,7 +65,7 @@ class Obedient(NamedTuple):
 
     def launcher(self, folder: Path) -> Path:
         """One that cannot execute the plugin by itself."""
-        content = evaluated(self.root, f"launcher_bytes(socket={str(self.server.socket)!r}, patience={HANG})")
+        content = evaluated(self.root, f"launcher_bytes(socket={str(self.server.socket)!r}, timeout={HANG})")
         return write_launchers(folder, served_only(content)) / "noop"
 
 

@@ -65,7 +65,7 @@ def serving(folder: Path, most: int, prefix: list[str]) -> Iterator[Path]:
     folder.mkdir()
     prelude = PRELUDE.format(most=most)
     with running_server(folder, "--workers", "1", "--most", "1", prefix=prefix, prelude=prelude) as server:
-        # With the launchers' own patience: a delegate that the worker executes finds that only worker busy.
+        # With the launchers' own timeout: a delegate that the worker executes finds that only worker busy.
         yield write_launchers(folder / "bin", launcher_bytes(socket=str(server.socket)))
     assert "left to the launcher" not in server.log()
 

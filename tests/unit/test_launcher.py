@@ -395,7 +395,7 @@ def test_a_launcher_of_another_installation_is_told_from_other_programs(tmp_path
 
 @pytest.mark.parametrize("kind", [compiled_launcher, launcher_text])
 def test_a_launcher_of_another_socket_is_ours_all_the_same(kind: Kind, tmp_path: Path) -> None:
-    content = kind(socket="/run/elsewhere/server.sock", patience=1.0)
+    content = kind(socket="/run/elsewhere/server.sock", timeout=1.0)
     assert content is not None
     (tmp_path / "ours").write_bytes(content)
 

@@ -22,21 +22,21 @@ def die(talk: Conversation) -> None:
     talk.accept()
 
 
-def test_an_execution_may_take_longer_than_the_patience_of_the_queue(installed: Installed) -> None:
-    patience = 0.0
+def test_an_execution_may_take_longer_than_the_timeout_of_the_queue(installed: Installed) -> None:
+    timeout = 0.0
 
     def script(talk: Conversation) -> None:
         try:
             talk.accept()
         except (AssertionError, OSError):  # left already
             return
-        assert not talk.says_something(within=2 * patience)
+        assert not talk.says_something(within=2 * timeout)
         talk.finish(43)
 
     def run(seconds: float) -> subprocess.CompletedProcess[bytes] | None:
-        nonlocal patience
-        patience = seconds
-        ran = installed.run(path=installed.write("loopback", patience=patience))
+        nonlocal timeout
+        timeout = seconds
+        ran = installed.run(path=installed.write("loopback", timeout=timeout))
         return None if ran_directly(ran) else ran
 
     with installed.serving(script):

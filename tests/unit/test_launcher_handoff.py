@@ -212,7 +212,7 @@ def test_a_server_that_hangs_is_left_after_a_while(installed: Installed) -> None
         ended.set()
 
     with installed.serving(script):
-        ran = installed.run(path=installed.write("loopback", patience=0.2))
+        ran = installed.run(path=installed.write("loopback", timeout=0.2))
         assert ended.wait(HANG)
 
     assert ran_directly(ran)
@@ -228,7 +228,7 @@ def test_a_full_queue_is_left_after_a_while(installed: Installed) -> None:
             if connection.connect_ex(str(installed.socket)) == errno.EAGAIN:
                 break
 
-        assert ran_directly(installed.run(path=installed.write("loopback", patience=0.2)))
+        assert ran_directly(installed.run(path=installed.write("loopback", timeout=0.2)))
 
 
 def test_a_request_that_nobody_reads_keeps_no_output_of_the_caller_open(installed: Installed) -> None:
@@ -237,7 +237,7 @@ def test_a_request_that_nobody_reads_keeps_no_output_of_the_caller_open(installe
         listener.bind(str(installed.socket))
         listener.listen()
 
-        assert ran_directly(installed.run(path=installed.write("loopback", patience=0.2)))
+        assert ran_directly(installed.run(path=installed.write("loopback", timeout=0.2)))
 
 
 def test_an_environment_that_is_too_large_for_the_socket_is_not(installed: Installed) -> None:
