@@ -43,12 +43,11 @@ from .decoders import (
 )
 from .dispatch import Outcome, dispatch
 from .errors import CniError, Code
-from .interruption import Interruption, InterruptionError
+from .interruption import Interruption, InterruptionError, Undo
 from .plugin import Args, Plugin, Verbatim
 from .process import main
 from .record import UNKNOWN, Record, expected, field
 from .result import DNS, Interface, IPConfig, Result, Route
-from .undo import Undo
 from .versions import CURRENT, SUPPORTED
 
 __all__ = [
