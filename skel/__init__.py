@@ -18,7 +18,6 @@ SIGINT and SIGTERM end it at once, and its ADD takes back its steps first: see `
 """
 
 from .config import Attachment, Config, IpamConfig
-from .context import Context, Kept
 from .decoders import (
     Address,
     Cidr,
@@ -44,7 +43,7 @@ from .decoders import (
 from .dispatch import Outcome, dispatch
 from .errors import CniError, Code
 from .interruption import Interruption, InterruptionError, Undo
-from .plugin import Args, Plugin, Verbatim
+from .plugin import Args, Context, Kept, Plugin, Verbatim
 from .process import main
 from .record import UNKNOWN, Record, expected, field
 from .result import DNS, Interface, IPConfig, Result, Route

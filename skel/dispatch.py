@@ -9,12 +9,11 @@ from lean.contextlib import suppress
 from lean.typing import Callable, Generic, Mapping, NamedTuple, Sequence, TypeVar
 
 from .config import Config, check_name, parse_config, version_of
-from .context import Context
 from .environment import TRACE, is_own_descriptor, is_own_namespace, own_namespace_error, read_verb
 from .errors import CniError, Code
 from .interruption import InterruptionError
 from .names import parse_cni_args, select_cni_args
-from .plugin import Args, Plugin, ReadStdin, Verbatim
+from .plugin import Args, Context, Plugin, ReadStdin, Verbatim
 from .record import rendered
 from .result import Result
 from .versions import CURRENT, VERB_SINCE, at_least, parse

@@ -4,9 +4,9 @@ import os
 
 from lean.typing import Callable, Mapping, NamedTuple, Sequence
 
-from .context import Kept
 from .errors import CniError, Code
 from .names import check_container_id, check_ifname
+from .plugin import Kept
 
 _OWN_DESCRIPTORS = ("/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/", "/dev/stdin")
 

@@ -10,11 +10,10 @@ from lean.contextlib import suppress
 from lean.typing import TextIO, TypeVar
 
 from .config import Config
-from .context import Context, FindPlugin
 from .dispatch import dispatch
 from .errors import CniError, Code
 from .interruption import Interruption
-from .plugin import Plugin
+from .plugin import Context, FindPlugin, Plugin
 
 C = TypeVar("C", bound=Config)
 

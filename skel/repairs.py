@@ -9,10 +9,9 @@ from lean import json
 from lean.typing import Any, Mapping, NamedTuple
 
 from .config import parse_config
-from .context import Context
 from .decoders import list_of, raw, record, string
 from .dispatch import Outcome, dispatch
-from .plugin import Plugin, Verbatim
+from .plugin import Context, Plugin, Verbatim
 from .record import Record, field
 from .strict_json import decode_json
 

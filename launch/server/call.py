@@ -12,9 +12,9 @@ from time import monotonic, sleep
 
 from launch.launcher import find_plugin
 from launch.plugin_list import load
-from skel.context import Context, Kept
 from skel.dispatch import Outcome, dispatch
 from skel.interruption import Interruption, InterruptionError
+from skel.plugin import Context, Kept
 from skel.process import read_all, read_promptly
 
 from .call_queue import queue_call

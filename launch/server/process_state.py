@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from lean import recorder
 from lean.syscalls import CLONE_NEWNET, CLONE_NEWNS, capabilities, confinement, setns
-from skel.context import Kept
+from skel.plugin import Kept
 
 from .protocol import HandoffError
 

@@ -11,8 +11,8 @@ from launch.installation import modules
 from launch.launcher import find_plugin, launcher_bytes
 from launch.plugin_list import load, load_modules, resolve
 from lean.syscalls import CLONE_NEWNET, mount_nowhere, setns, unshare
-from skel.context import Context
 from skel.dispatch import dispatch
+from skel.plugin import Context
 
 
 def warm_up(log: Callable[[str], None], others: Mapping[str, str]) -> None:

@@ -12,7 +12,7 @@ import signal
 import traceback
 from typing import NoReturn
 
-from skel.context import Kept
+from skel.plugin import Kept
 
 from .call import Cancellation, ServedCall
 from .call_queue import take_queued

@@ -16,7 +16,7 @@ from netlink.request import RtnlSocket
 from netlink.socket import Socket
 from plugins.bridge import PLUGIN
 from skel import Outcome, dispatch
-from skel.context import Context
+from skel.plugin import Context
 from tests.attachments import Network, bridge_config
 from tests.nodes import Node
 

@@ -10,7 +10,7 @@ from firewall import masquerade
 from firewall.owner import Owner
 from netlink.wire import NetlinkError
 from plugins.attach.attachment import firewall_of, netfilter_of
-from skel.context import Kept
+from skel.plugin import Kept
 from tests.node.firewall import inside
 from tests.nodes import Node
 
