@@ -178,7 +178,7 @@ class _Call(Generic[C]):
         tolerate = self._tolerate if verb in {"DEL", "GC"} else None
         config = self.plugin.config.decode(parsed, tolerate=tolerate)
         if self.flaw is not None:
-            config.doubt("name", self.flaw)
+            config.mark_unreadable("name", self.flaw)
         return Args(
             verb=verb,
             config=config,

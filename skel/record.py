@@ -171,11 +171,11 @@ class Record:
             if isinstance(value, CniError):
                 tolerate(value)
                 if known.unreadable is UNKNOWN:
-                    self.doubt(known.name, value)
+                    self.mark_unreadable(known.name, value)
                 else:
                     setattr(self, known.name, known.absent(path) if known.unreadable is _DEFAULT else known.unreadable)
 
-    def doubt(self, name: str, error: CniError) -> None:
+    def mark_unreadable(self, name: str, error: CniError) -> None:
         """Have reading the attribute `name` raise `error` from now on."""
         self.__dict__.pop(name, None)
         self.__dict__.setdefault("_flaws", {})[name] = error
