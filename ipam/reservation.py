@@ -14,8 +14,8 @@ import time
 from lean.contextlib import suppress
 from lean.typing import Callable, Final, NamedTuple
 from skel import CniError
+from skel.environment import check_container_id, check_ifname
 from skel.in_place import named, write_all
-from skel.names import check_container_id, check_ifname
 
 # The format of containerd, CRI-O, Docker and Podman.
 _GENERATED_ID_LENGTH = 64

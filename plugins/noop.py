@@ -44,7 +44,7 @@ from skel import (
     string,
 )
 from skel.config import parse_config
-from skel.names import parse_cni_args
+from skel.environment import parse_cni_args
 from skel.state_file import write_whole
 from skel.strict_json import decode_json
 

@@ -3,8 +3,8 @@
 from lean.typing import Self
 
 from .decoders import boolean, dict_of, list_of, raw, record, string
+from .environment import check_network_name
 from .errors import CniError, Code
-from .names import check_network_name
 from .record import REFUSED, UNKNOWN, Record, Tolerate, expected, field
 from .result import DNS
 from .strict_json import decode_json, decode_output

@@ -9,10 +9,17 @@ from lean.contextlib import suppress
 from lean.typing import Callable, Generic, Mapping, NamedTuple, Sequence, TypeVar
 
 from .config import Config, check_name, parse_config, version_of
-from .environment import TRACE, is_own_descriptor, is_own_namespace, own_namespace_error, read_verb
+from .environment import (
+    TRACE,
+    is_own_descriptor,
+    is_own_namespace,
+    own_namespace_error,
+    parse_cni_args,
+    read_verb,
+    select_cni_args,
+)
 from .errors import CniError, Code
 from .interruption import InterruptionError
-from .names import parse_cni_args, select_cni_args
 from .plugin import Args, Context, Plugin, ReadStdin, Verbatim
 from .record import rendered
 from .result import Result

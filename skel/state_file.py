@@ -11,9 +11,9 @@ from lean.contextlib import suppress
 from lean.functools import partial
 from lean.typing import TYPE_CHECKING
 
+from .environment import check_container_id, check_ifname
 from .errors import CniError, Code
 from .in_place import NotRegularError, named, read_regular
-from .names import check_container_id, check_ifname
 from .strict_json import decode_json
 
 if TYPE_CHECKING:

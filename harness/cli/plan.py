@@ -11,8 +11,8 @@ from typing import Final
 from harness.libcni.networks import NetworkList
 from harness.runtime.pod_plan import NetworkPlan
 from skel.decoders import mac as decode_mac
+from skel.environment import ifname_flaw, parse_cni_args
 from skel.errors import CniError
-from skel.names import ifname_flaw, parse_cni_args
 from skel.strict_json import decode_json
 
 _PORT: Final = re.compile(

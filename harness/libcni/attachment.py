@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from skel.environment import check_container_id, check_ifname
 from skel.errors import CniError, Code
-from skel.names import check_container_id, check_ifname
 
 PROTOCOL_VARIABLES = ("CNI_COMMAND", "CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_ARGS", "CNI_PATH")
 """The environment variables of a request; the plugin inherits every other variable unchanged."""

@@ -14,8 +14,8 @@ from harness.files import read_regular, write_atomically
 from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.networks import NetworkList
 from skel.decoders import choice, dict_of, list_of, raw, string
+from skel.environment import check_container_id, check_ifname, check_network_name
 from skel.errors import CniError
-from skel.names import check_container_id, check_ifname, check_network_name
 from skel.record import Record, expected, field
 from skel.strict_json import decode_json
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from skel.config import Config
 from skel.decoders import boolean, list_of, raw, string
+from skel.environment import check_network_name
 from skel.errors import CniError, Code
-from skel.names import check_network_name
 from skel.record import Record, expected, field
 from skel.strict_json import decode_json
 from skel.versions import SUPPORTED, parse

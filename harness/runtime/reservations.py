@@ -16,8 +16,8 @@ from harness.libcni.networks import NetworkList
 from harness.runtime.node import VAR_LIB_CNI, Node
 from harness.validation.address_ranges import HOST_LOCAL, HostLocalSection
 from skel.decoders import Address
+from skel.environment import check_container_id
 from skel.errors import CniError
-from skel.names import check_container_id
 
 _DATA_DIR = VAR_LIB_CNI / "networks"
 _LONGEST = 4096

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import skel.decoders as read
 from skel import CniError, Record, field
-from skel.names import check_network_name
+from skel.environment import check_network_name
 from skel.state_file import StateFiles
 
 from .lease import Terms

@@ -19,7 +19,7 @@ from netlink.wire import NetlinkError
 from plugins.attach.pod_interface import encoded_route
 from plugins.host_device.loan import Loan, is_mark, loan_of, mark_of, tells_up
 from skel import CniError, Code
-from skel.names import ifname_flaw
+from skel.environment import ifname_flaw
 
 if TYPE_CHECKING:
     from firewall.owner import Owner

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skel.names import check_container_id, check_ifname, check_network_name, parse_cni_args, select_cni_args
+from skel.environment import check_container_id, check_ifname, check_network_name, parse_cni_args, select_cni_args
 
 
 @pytest.mark.parametrize("name", ["a", "0", "pod-1", "a_b.c-d", "A..b", "0" * 64, "x" * 1000])
