@@ -20,7 +20,7 @@ from firewall.tables import Interface, Tables
 from lean.typing import Collection, Final, Sequence
 from netlink.nft_reading import refuses
 from netlink.nft_wire import DROP, INET
-from netlink.nftables import Table
+from netlink.nftables import NftTable
 from skel.steps import Steps
 
 NFTABLES: Final = "nftables"
@@ -189,9 +189,9 @@ def _distinct(addresses: Sequence[Interface]) -> list[Interface]:
 def _has_firewalld(tables: Tables) -> bool:
     """Tell whether firewalld has rules here, by nftables or by iptables. Raises NetlinkError."""
     netfilter = tables.netfilter()
-    own = Table(netfilter, INET, "firewalld").uses_question()
+    own = NftTable(netfilter, INET, "firewalld").uses_question()
     direct = [
-        Table(netfilter, family.protocol, _IPTABLES_TABLE).chain_question("FORWARD_direct") for family in FAMILIES
+        NftTable(netfilter, family.protocol, _IPTABLES_TABLE).chain_question("FORWARD_direct") for family in FAMILIES
     ]
     netfilter.look_up(own, *direct)
     return own.found is not None or any(each.found is not None for each in direct)
@@ -203,7 +203,7 @@ def _is_refused(tables: Tables, version: int) -> bool:
     Chains that it jumps to are not looked at: they are about other programs' networks. Raises OSError.
     """
     (family,) = (each for each in FAMILIES if each.version == version)
-    table = Table(tables.netfilter(), family.protocol, _IPTABLES_TABLE)
+    table = NftTable(tables.netfilter(), family.protocol, _IPTABLES_TABLE)
     chain = table.chain(_FORWARD)
     if chain and (chain.policy == DROP or (chain.uses and any(map(refuses, table.rules(_FORWARD))))):
         return True

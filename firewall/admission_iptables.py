@@ -20,7 +20,7 @@ from firewall.tables import Interface, Tables, alone
 from lean.functools import partial
 from lean.typing import Callable, Collection, Final, Iterator, Sequence
 from netlink.nft_reading import mentions
-from netlink.nftables import Table
+from netlink.nftables import NftTable
 
 _TABLE: Final = "filter"
 _FORWARD: Final = "CNI-FORWARD"
@@ -123,7 +123,7 @@ def _removal(present: _Filter, addresses: Sequence[Interface]) -> list[str]:
 
 def _programs(tables: Tables, family: Family, addresses: Sequence[Interface]) -> Iterator[Program]:
     """Return the programs that may have rules of the addresses."""
-    rules = Table(tables.netfilter(), family.protocol, _TABLE).rules(_FORWARD)
+    rules = NftTable(tables.netfilter(), family.protocol, _TABLE).rules(_FORWARD)
     if any(mentions(rule, address.ip.packed) for rule in rules for address in addresses):
         yield program_of(tables, family, "nft")
     yield from programs_with(tables, family, _TABLE, lambda _: False)

@@ -21,7 +21,7 @@ from netlink.nft_expressions import (
 )
 from netlink.nft_transaction import Hook, KeyType, Transaction
 from netlink.nft_wire import ACCEPT, BRIDGE, DROP, INET, JUMP, Attributes
-from netlink.nftables import Chain, Table
+from netlink.nftables import NftChain, NftTable
 
 _TABLE: Final = "cni_harness_firewall"
 HOOK = Hook("filter", 2, 0)  # NF_INET_FORWARD; priority filter
@@ -43,14 +43,14 @@ _NAME = KeyType(41, 16, 1)  # ifname
 _PAIR = KeyType(41 << 6 | 41, 32, 0)  # ifname . ifname
 
 
-def open_table(netfilter: Netfilter) -> Table:
+def open_table(netfilter: Netfilter) -> NftTable:
     """Return the table of admissions; nothing is asked yet."""
-    return Table(netfilter, INET, _TABLE)
+    return NftTable(netfilter, INET, _TABLE)
 
 
-def open_ports(netfilter: Netfilter) -> Table:
+def open_ports(netfilter: Netfilter) -> NftTable:
     """Return the table of isolated bridge ports; nothing is asked yet."""
-    return Table(netfilter, BRIDGE, _TABLE)
+    return NftTable(netfilter, BRIDGE, _TABLE)
 
 
 def name_key(name: str) -> bytes:
@@ -76,12 +76,12 @@ def counter_name(ingress: Ingress) -> str:
     return f"{ingress.policy}-{sha256(ingress.bridge.encode()).hexdigest()[:12]}"
 
 
-def is_whole(table: Table, chain: Chain | None, rules: int) -> bool:
+def is_whole(table: NftTable, chain: NftChain | None, rules: int) -> bool:
     """Tell whether a base chain has its hook and this number of rules. The rules hold the sets that they use."""
     return chain is not None and chain.hook == HOOK and (chain.uses == rules or len(table.rules(FORWARD)) == rules)
 
 
-def restore(transaction: Transaction, base: Chain | None) -> None:
+def restore(transaction: Transaction, base: NftChain | None) -> None:
     """Make the missing objects of the table, and all rules anew. The chain of administrators keeps its rules."""
     transaction.add_table()
     transaction.add_counter(ATTACHMENTS)
@@ -98,7 +98,7 @@ def restore(transaction: Transaction, base: Chain | None) -> None:
     transaction.set_rules(FORWARD, *RULES)
 
 
-def restore_ports(transaction: Transaction, base: Chain | None) -> None:
+def restore_ports(transaction: Transaction, base: NftChain | None) -> None:
     """Make the missing objects of the table of isolated ports, and all rules anew."""
     transaction.add_table()
     transaction.add_set(PORTS, _NAME)
@@ -139,7 +139,7 @@ class SeenAdmission:
         pods = {ip: table.element_question(PODS[ip.version], ip.packed) for ip in dict.fromkeys(addresses)}
         questions: list[LookUp[Any]] = [generation, uses, base, admin, count, listed, member, *pods.values()]
         self.bridge = self.same = self.port = None
-        self.ports_base: Chain | None = None
+        self.ports_base: NftChain | None = None
         self.counts: dict[str, int] = {}
         """Of pods with each policy on the bridge."""
         if ingress:

@@ -12,7 +12,7 @@ from firewall.tables import Tables
 from lean.contextlib import suppress
 from lean.typing import Callable, Iterator, NamedTuple
 from netlink.nft_wire import IPV4, IPV6
-from netlink.nftables import Table
+from netlink.nftables import NftTable
 
 
 class Family(NamedTuple):
@@ -42,7 +42,7 @@ def program_with(tables: Tables, family: Family, table: str, chain: str) -> Prog
 
     Raises IptablesError, NetlinkError.
     """
-    if Table(tables.netfilter(), family.protocol, table).chain_uses(chain) is not None:
+    if NftTable(tables.netfilter(), family.protocol, table).chain_uses(chain) is not None:
         return program_of(tables, family, "nft")
     if has_legacy(family, table):
         program = program_of(tables, family, "legacy")
@@ -56,7 +56,7 @@ def programs_with(tables: Tables, family: Family, table: str, is_wanted: Callabl
 
     The chains of the older iptables are not looked at: its program is yielded if the kernel has its table.
     """
-    if any(map(is_wanted, Table(tables.netfilter(), family.protocol, table).chains())):
+    if any(map(is_wanted, NftTable(tables.netfilter(), family.protocol, table).chains())):
         yield program_of(tables, family, "nft")
     if has_legacy(family, table):
         yield program_of(tables, family, "legacy")

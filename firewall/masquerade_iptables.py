@@ -15,7 +15,7 @@ from firewall.iptables_variant import FAMILIES, Family, default_program, program
 from firewall.owner import Owner
 from firewall.tables import Interface, Network, Tables, alone
 from lean.typing import Collection, Iterator, NamedTuple, Sequence
-from netlink.nftables import Table
+from netlink.nftables import NftTable
 
 _TABLE = "nat"
 # Regular expressions. Importing `re` takes 3 ms and most calls find no iptables rules, so functions import it.
@@ -188,7 +188,7 @@ def _source(jump: str) -> Network | None:
 
 
 def _is_whole(tables: Tables, family: Family, chain: str) -> bool:
-    uses = Table(tables.netfilter(), family.protocol, "nat").chain_uses(chain)
+    uses = NftTable(tables.netfilter(), family.protocol, "nat").chain_uses(chain)
     return program_with(tables, family, _TABLE, chain) is not None if uses is None else uses >= _FEWEST_USES
 
 

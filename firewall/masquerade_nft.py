@@ -41,7 +41,7 @@ from lean.contextlib import suppress
 from lean.typing import Collection, Final, Iterable, Mapping, Sequence
 from netlink.nft_transaction import Transaction
 from netlink.nft_wire import Element
-from netlink.nftables import LOST_RACES, Table
+from netlink.nftables import LOST_RACES, NftTable
 from netlink.wire import NetlinkError
 from skel.steps import Steps
 
@@ -214,7 +214,7 @@ def _listing(owner: Owner, addresses: Iterable[Interface], present: Element | No
     )
 
 
-def _told(table: Table, subnets: Subnets, owner: Owner, listed: Element | None) -> dict[Interface, None]:
+def _told(table: NftTable, subnets: Subnets, owner: Owner, listed: Element | None) -> dict[Interface, None]:
     """Return the addresses that an owner's element lists."""
     if listed is None:
         return {}

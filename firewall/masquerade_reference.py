@@ -12,9 +12,9 @@ from firewall.tables import Interface, Tables, attempts
 from lean.hashing import sha512
 from lean.typing import Final, Sequence
 from netlink.nft_expressions import destination_inside, leaving, masquerading, verdict
-from netlink.nft_transaction import Hook, Rule
+from netlink.nft_transaction import Hook, NftRule
 from netlink.nft_wire import GOTO, INET, RETURN
-from netlink.nftables import Table
+from netlink.nftables import NftTable
 
 _TABLE: Final = "cni_plugins_masquerade"
 _CHAIN: Final = "masq_checks"
@@ -68,11 +68,11 @@ def remove(tables: Tables, owner: Owner, _: object) -> None:
             return
 
 
-def _table(tables: Tables) -> Table:
-    return Table(tables.netfilter(), INET, _TABLE)
+def _table(tables: Tables) -> NftTable:
+    return NftTable(tables.netfilter(), INET, _TABLE)
 
 
-def _rules(table: Table, owner: Owner) -> list[Rule]:
+def _rules(table: NftTable, owner: Owner) -> list[NftRule]:
     if table.uses() is None:
         return []
     prefix = _identity(owner)

@@ -13,7 +13,7 @@ from netlink.netfilter import LookUp, Netfilter
 from netlink.nft_expressions import counted, destination_outside, masquerading
 from netlink.nft_transaction import Hook, KeyType, Transaction
 from netlink.nft_wire import INET, Element
-from netlink.nftables import Chain, Table
+from netlink.nftables import NftChain, NftTable
 
 OBJECTS_PER_SUBNET: Final = 3
 _TABLE: Final = "cni_harness_masquerade"
@@ -23,9 +23,9 @@ _MULTICAST: dict[int, Network] = {4: IPv4Network("224.0.0.0/4"), 6: IPv6Network(
 _PREFIX: Final = "subnet-"
 
 
-def open_table(netfilter: Netfilter) -> Table:
+def open_table(netfilter: Netfilter) -> NftTable:
     """Return the table; nothing is asked yet."""
-    return Table(netfilter, INET, _TABLE)
+    return NftTable(netfilter, INET, _TABLE)
 
 
 def name_of(network: Network) -> str:
@@ -46,7 +46,7 @@ def interface_of(element: Element, network: Network) -> Interface:
     return ip_interface((element.key, network.prefixlen))
 
 
-def is_whole(table: Table, network: Network, chain: Chain | None) -> bool:
+def is_whole(table: NftTable, network: Network, chain: NftChain | None) -> bool:
     """Tell whether a subnet's chain has its hook and a rule."""
     return chain is not None and chain.hook == _HOOK and table.has_rules(name_of(network), chain)
 
@@ -57,7 +57,7 @@ class SeenMasquerade:
     def __init__(
         self,
         netfilter: Netfilter,
-        table: Table,
+        table: NftTable,
         owner: Owner,
         addresses: Iterable[Interface],
         *,
@@ -87,7 +87,7 @@ class SeenMasquerade:
 class Subnets:
     """The objects of subnets in the table: listed, made and removed."""
 
-    def __init__(self, netfilter: Netfilter, table: Table) -> None:
+    def __init__(self, netfilter: Netfilter, table: NftTable) -> None:
         """Ask nothing yet."""
         self._netfilter = netfilter
         self._table = table
@@ -120,7 +120,7 @@ class Subnets:
 
     def restore(self, transaction: Transaction, seen: SeenMasquerade) -> None:
         """Make the objects of the seen subnets, and missing objects of the other subnets. Raises NetlinkError."""
-        chains: dict[Network, Chain | None] = dict(seen.chains)
+        chains: dict[Network, NftChain | None] = dict(seen.chains)
         if seen.uses is not None:
             # A program that flushed these rules has probably flushed other networks' rules, too.
             questions = {

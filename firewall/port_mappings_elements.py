@@ -13,7 +13,7 @@ from lean.ipaddress import ip_address
 from lean.typing import Final, Iterable, Iterator, NamedTuple
 from netlink.netfilter import LookUp, Netfilter
 from netlink.nft_wire import INET, Element
-from netlink.nftables import Table
+from netlink.nftables import NftTable
 from skel import CniError, Code
 
 ATTACHMENTS: Final = "attachments"
@@ -44,10 +44,10 @@ class ElementPlace(NamedTuple):
     key: bytes
 
 
-def open_table(netfilter: Netfilter, network: str = "") -> Table:
+def open_table(netfilter: Netfilter, network: str = "") -> NftTable:
     """Return the table, or with `network` that of a network with conditions of its own; nothing is asked yet."""
     suffix = f"_{sha256(network.encode()).hexdigest()[:12]}" if network else ""
-    return Table(netfilter, INET, _TABLE + suffix)
+    return NftTable(netfilter, INET, _TABLE + suffix)
 
 
 def words(forwarding: Forwarding) -> dict[str, bytes]:
@@ -143,7 +143,7 @@ def parts_behind(first: Element) -> int:
 class SeenPorts:
     """The answers to questions about an owner and elements; all belong to `generation`, or to a later one."""
 
-    def __init__(self, netfilter: Netfilter, table: Table, owner: Owner, wanted: Iterable[str] = ()) -> None:
+    def __init__(self, netfilter: Netfilter, table: NftTable, owner: Owner, wanted: Iterable[str] = ()) -> None:
         """Ask for the chains, for the list of the owner, and for its elements and those of `wanted`.
 
         Raises NetlinkError.
@@ -209,7 +209,7 @@ def is_stale(element: Element, value: bytes) -> bool:
     return not value or element.value[:-4] == value[:-4]
 
 
-def refuse_taken(table: Table, seen: SeenPorts, owner: Owner, forwarding: Forwarding) -> None:
+def refuse_taken(table: NftTable, seen: SeenPorts, owner: Owner, forwarding: Forwarding) -> None:
     """Raise CniError (999) if another container has one of the ports."""
     for mapping in forwarding.mappings:
         wanted = words(Forwarding(mappings=[mapping], snat=False))
@@ -221,7 +221,7 @@ def refuse_taken(table: Table, seen: SeenPorts, owner: Owner, forwarding: Forwar
     refuse_rivals(table, owner, forwarding, seen)
 
 
-def refuse_rivals(table: Table, owner: Owner, forwarding: Forwarding, seen: SeenPorts | None = None) -> None:
+def refuse_rivals(table: NftTable, owner: Owner, forwarding: Forwarding, seen: SeenPorts | None = None) -> None:
     """Raise CniError (999) if another container has a port, that the pod gets on all addresses, on one of them."""
     general = [mapping for mapping in forwarding.mappings if mapping.host_address is None]
     if not general or (seen is not None and seen.uses is None):

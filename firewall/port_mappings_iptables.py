@@ -37,7 +37,7 @@ from firewall.port_mappings_iptables_rules import (
 )
 from firewall.tables import Tables
 from lean.typing import Collection, Iterator
-from netlink.nftables import Table
+from netlink.nftables import NftTable
 from skel import CniError, Code
 from skel.steps import Steps
 
@@ -96,7 +96,7 @@ def _programs_of_ports(tables: Tables, family: Family, ports: Collection[int]) -
     """Yield the programs that may have rules for these ports of the host."""
     if not ports:
         return
-    table = Table(tables.netfilter(), family.protocol, _TABLE)
+    table = NftTable(tables.netfilter(), family.protocol, _TABLE)
     if table.chain_uses(DNAT) is not None and any(is_for(rule, ports) for rule in table.rules(DNAT)):
         yield program_of(tables, family, "nft")
     if has_legacy(family, _TABLE):

@@ -11,7 +11,7 @@ from firewall.tables import alone, with_port
 from lean.ipaddress import ip_address, ip_network
 from lean.typing import Collection, Final
 from netlink.nft_reading import matches
-from netlink.nft_transaction import Rule
+from netlink.nft_transaction import NftRule
 
 Rules = dict[str, list[str]]
 """Rules by chain."""
@@ -94,7 +94,7 @@ def is_unconditional(rule: str) -> bool:
     return rule.startswith("-p ") and "--dports" in rule.split()[-4:-2]
 
 
-def is_for(rule: Rule, ports: Collection[int]) -> bool:
+def is_for(rule: NftRule, ports: Collection[int]) -> bool:
     """Tell whether a rule of the common chain may be for one of these ports, whatever its protocol."""
     # Reading a rule takes twenty times as long as this, and most rules are for other ports.
     if _MULTIPORT in rule.expressions and not any(each.to_bytes(2, byteorder) in rule.expressions for each in ports):

@@ -64,7 +64,7 @@ from lean.typing import Collection, Iterable
 from netlink.netfilter import Netfilter
 from netlink.nft_transaction import Transaction
 from netlink.nft_wire import Element
-from netlink.nftables import LOST_RACES, Table
+from netlink.nftables import LOST_RACES, NftTable
 from skel.steps import Steps
 
 
@@ -170,21 +170,23 @@ def forwarded(tables: Tables) -> list[tuple[ForwardedPort, Owner]]:
     return [(mapping, owner) for mapping, owner in _forwarded(open_table(tables.netfilter())) if mapping]
 
 
-def _table(netfilter: Netfilter, owner: Owner, forwarding: Forwarding) -> Table:
+def _table(netfilter: Netfilter, owner: Owner, forwarding: Forwarding) -> NftTable:
     return open_table(netfilter, owner.network if forwarding.conditions else "")
 
 
-def _own_tables(netfilter: Netfilter, network: str) -> list[Table]:
+def _own_tables(netfilter: Netfilter, network: str) -> list[NftTable]:
     return [open_table(netfilter), open_table(netfilter, network)]
 
 
-def _look(netfilter: Netfilter, table: Table, owner: Owner, forwarding: Forwarding, wanted: Iterable[str]) -> SeenPorts:
+def _look(
+    netfilter: Netfilter, table: NftTable, owner: Owner, forwarding: Forwarding, wanted: Iterable[str]
+) -> SeenPorts:
     seen = SeenPorts(netfilter, table, owner, wanted)
     seen.look(general_place(mapping) for mapping in forwarding.mappings if mapping.host_address)
     return seen
 
 
-def _is_whole(table: Table, seen: SeenPorts, forwarding: Forwarding, *, earlier: bool = False) -> bool:
+def _is_whole(table: NftTable, seen: SeenPorts, forwarding: Forwarding, *, earlier: bool = False) -> bool:
     from firewall.port_mappings_rules import is_whole
 
     return is_whole(table, seen, forwarding.conditions, earlier=earlier)
@@ -219,7 +221,7 @@ def _change(transaction: Transaction, seen: SeenPorts, owner: Owner, wanted: dic
         transaction.add_elements(OWNERS, listed)
 
 
-def _remove(netfilter: Netfilter, table: Table, owner: Owner) -> list[ForwardedPort]:
+def _remove(netfilter: Netfilter, table: NftTable, owner: Owner) -> list[PortMapping]:
     doing = f"stop forwarding ports to {owner.container_id}"
     label = owner.label()
     for _ in attempts(doing):
@@ -240,7 +242,7 @@ def _remove(netfilter: Netfilter, table: Table, owner: Owner) -> list[ForwardedP
     return []
 
 
-def _forwarded(table: Table) -> list[tuple[ForwardedPort | None, Owner]]:
+def _forwarded(table: NftTable) -> list[tuple[PortMapping | None, Owner]]:
     if table.uses() is None:
         return []
     found = []
@@ -252,7 +254,7 @@ def _forwarded(table: Table) -> list[tuple[ForwardedPort | None, Owner]]:
     return found
 
 
-def _remove_unused(table: Table) -> None:
+def _remove_unused(table: NftTable) -> None:
     """Remove lists of owners without elements, and a table of which no element has an owner. O(n)."""
     doing = f"remove unused parts of table {table.name}"
     for _ in attempts(doing):

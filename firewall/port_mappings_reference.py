@@ -9,9 +9,9 @@ from firewall.owner import Owner
 from firewall.port_mapping import ForwardedPort, Forwarding
 from firewall.tables import Interface, Tables, attempts
 from lean.typing import Final, Iterator
-from netlink.nft_transaction import Rule
+from netlink.nft_transaction import NftRule
 from netlink.nft_wire import IPV4, IPV6
-from netlink.nftables import Table
+from netlink.nftables import NftTable
 
 _TABLE: Final = "cni_hostport"
 _PORTS: Final = "hostports"
@@ -51,7 +51,7 @@ def holds(tables: Tables, owner: Owner, forwarding: Forwarding) -> bool:
     )
 
 
-def _holds(table: Table, owner: Owner, ports: int, *, snat: bool) -> bool:
+def _holds(table: NftTable, owner: Owner, ports: int, *, snat: bool) -> bool:
     return (
         len(_rules(table, _PORTS, owner)) >= ports
         and (not snat or bool(_rules(table, _MASQUERADING, owner)))
@@ -81,8 +81,8 @@ def remove(tables: Tables, owner: Owner, forwarding: Forwarding) -> list[Forward
     return removed
 
 
-def _table(tables: Tables, version: int) -> Table:
-    return Table(tables.netfilter(), _PROTOCOLS[version], _TABLE)
+def _table(tables: Tables, version: int) -> NftTable:
+    return NftTable(tables.netfilter(), _PROTOCOLS[version], _TABLE)
 
 
 def _line(text: str, version: int) -> str:
@@ -126,7 +126,7 @@ def _own_rules(forwarding: Forwarding, own: Interface) -> Iterator[tuple[str, st
         yield _MASQUERADING, f"{ip} saddr {source} {ip} daddr {own.ip} masquerade"
 
 
-def _rules(table: Table, chain: str, owner: Owner) -> list[Rule]:
+def _rules(table: NftTable, chain: str, owner: Owner) -> list[NftRule]:
     if table.uses() is None:
         return []
     return [rule for rule in table.rules(chain) if rule.comment == owner.container_id]

@@ -43,7 +43,7 @@ from netlink.nft_expressions import (
 )
 from netlink.nft_transaction import Hook, KeyType, Transaction
 from netlink.nft_wire import JUMP, Attributes
-from netlink.nftables import Chain, Table
+from netlink.nftables import NftChain, NftTable
 
 _HOOKS = {
     "prerouting": Hook("nat", 0, -100),  # NF_INET_PRE_ROUTING; priority dstnat
@@ -84,7 +84,9 @@ _SETS = {
 }
 
 
-def is_whole(table: Table, seen: SeenPorts, conditions: Mapping[int, Sequence[str]], *, earlier: bool = False) -> bool:
+def is_whole(
+    table: NftTable, seen: SeenPorts, conditions: Mapping[int, Sequence[str]], *, earlier: bool = False
+) -> bool:
     """Tell whether the chains have their hooks and rules, and the first two these conditions. Raises NetlinkError.
 
     With `earlier`, tell whether the rules are those of a version without `_without_input`.
@@ -109,12 +111,12 @@ def is_whole(table: Table, seen: SeenPorts, conditions: Mapping[int, Sequence[st
     )
 
 
-def _has(table: Table, name: str, chain: Chain | None, rules: int, jumps: int = 0) -> bool:
+def _has(table: NftTable, name: str, chain: NftChain | None, rules: int, jumps: int = 0) -> bool:
     # While another process replaces all rules, the kernel counts too few uses for a moment.
     return chain is not None and (chain.uses == rules + jumps or len(table.rules(name)) == rules)
 
 
-def _are_met(table: Table, conditions: Mapping[int, Sequence[str]]) -> bool:
+def _are_met(table: NftTable, conditions: Mapping[int, Sequence[str]]) -> bool:
     """Tell whether the rules have these conditions."""
     expected = [_comment(conditions)] * len(_FAMILIES)
     return all([rule.comment for rule in table.rules(chain)] == expected for chain in _GUARDS)

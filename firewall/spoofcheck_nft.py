@@ -20,7 +20,7 @@ from lean.typing import Collection, Final, NamedTuple
 from netlink.nft_expressions import incoming_port, matched, source_ethernet, verdict
 from netlink.nft_transaction import Hook, KeyType, Transaction
 from netlink.nft_wire import BRIDGE, DROP, Element
-from netlink.nftables import LOST_RACES, Chain, Table
+from netlink.nftables import LOST_RACES, NftChain, NftTable
 from netlink.wire import NetlinkError
 from skel.steps import Steps
 
@@ -117,8 +117,8 @@ def spoof_checked(tables: Tables) -> list[tuple[Port, Owner]]:
     return [(Port(element.key.rstrip(b"\0").decode(), _mac(element)), owner) for element, owner in checked if owner]
 
 
-def _table(tables: Tables) -> Table:
-    return Table(tables.netfilter(), BRIDGE, _TABLE)
+def _table(tables: Tables) -> NftTable:
+    return NftTable(tables.netfilter(), BRIDGE, _TABLE)
 
 
 def _elements(port: Port, owner: Owner) -> dict[str, Element]:
@@ -127,7 +127,7 @@ def _elements(port: Port, owner: Owner) -> dict[str, Element]:
     return {_PORTS: Element(_port_key(port), comment, _CHECK), _MACS: Element(_mac_key(port), owner.label())}
 
 
-def _present(table: Table, port: Port) -> dict[str, Element]:
+def _present(table: NftTable, port: Port) -> dict[str, Element]:
     """Return the elements for `port`; its MAC address is that of the existing element, if there is one."""
     checked = table.element(_PORTS, _port_key(port))
     allowed = table.element(_MACS, _mac_key(Port(port.name, _mac(checked)) if checked else port))
@@ -150,12 +150,12 @@ def _mac_key(port: Port) -> bytes:
     return (_port_key(port) + bytes.fromhex(port.mac.replace(":", ""))).ljust(_IFNAME_AND_MAC.length, b"\0")
 
 
-def _is_whole(table: Table, base: Chain | None) -> bool:
+def _is_whole(table: NftTable, base: NftChain | None) -> bool:
     # The rules use the map and the set, so both exist.
     return base is not None and base.hook == _HOOK and table.has_rules(_BASE_CHAIN, base) and bool(table.rules(_CHECK))
 
 
-def _restore(transaction: Transaction, base: Chain | None) -> None:
+def _restore(transaction: Transaction, base: NftChain | None) -> None:
     transaction.add_table()
     transaction.add_set(_PORTS, _IFNAME, verdicts=True)
     transaction.add_set(_MACS, _IFNAME_AND_MAC)
@@ -169,7 +169,7 @@ def _restore(transaction: Transaction, base: Chain | None) -> None:
         transaction.set_rules(chain, [*incoming_port(), *rule])
 
 
-def _remove_unused(table: Table) -> None:
+def _remove_unused(table: NftTable) -> None:
     uses = table.uses()
     if uses is None or uses > _OBJECTS_WITHOUT_PORTS:
         return

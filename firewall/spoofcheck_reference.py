@@ -12,7 +12,7 @@ from lean.typing import Final
 from netlink.nft_expressions import REGISTER, compared, incoming_port, source_ethernet, verdict
 from netlink.nft_transaction import Hook, Transaction
 from netlink.nft_wire import BRIDGE, DROP, JUMP, RETURN, Attributes
-from netlink.nftables import Table
+from netlink.nftables import NftTable
 
 _TABLE: Final = "nat"
 _BASE_CHAIN: Final = "PREROUTING"
@@ -30,7 +30,7 @@ def repair(tables: Tables, owner: Owner, port: Port) -> None:
     """
     chain, comment = _chain(owner), _comment(owner)
     doing = f"restore chain {chain}"
-    table = Table(tables.netfilter(), BRIDGE, _TABLE)
+    table = NftTable(tables.netfilter(), BRIDGE, _TABLE)
     for _ in attempts(doing):
         transaction = table.transaction()
         leading = [rule for rule in table.rules(_BASE_CHAIN) if rule.comment == comment]
@@ -52,7 +52,7 @@ def holds(tables: Tables, owner: Owner, _: object) -> bool:
     """Tell whether an attachment has rules there. Raises NetlinkError."""
     if len(_comment(owner)) > _COMMENT_MAX:
         return False
-    table = Table(tables.netfilter(), BRIDGE, _TABLE)
+    table = NftTable(tables.netfilter(), BRIDGE, _TABLE)
     return table.chain_uses(_chain(owner)) is not None
 
 
@@ -62,7 +62,7 @@ def remove(tables: Tables, owner: Owner, port: object) -> None:
         return
     chain, comment = _chain(owner), _comment(owner)
     doing = f"remove chain {chain}"
-    table = Table(tables.netfilter(), BRIDGE, _TABLE)
+    table = NftTable(tables.netfilter(), BRIDGE, _TABLE)
     for _ in attempts(doing):
         transaction = table.transaction()
         for rule in table.rules(_BASE_CHAIN):

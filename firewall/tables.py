@@ -12,7 +12,7 @@ from lean.typing import Callable, Final, Iterator, Mapping, NamedTuple
 from netlink.netfilter import Netfilter
 from netlink.nft_transaction import Hook, KeyType
 from netlink.nft_wire import BRIDGE
-from netlink.nftables import ATTEMPTS, Table
+from netlink.nftables import ATTEMPTS, NftTable
 from netlink.wire import NetlinkError
 
 Address = IPv4Address | IPv6Address
@@ -67,7 +67,7 @@ def demand_bridge_family(tables: Tables, hook: Hook, doing: str) -> None:
     The chain is made and removed in one transaction, so it filters nothing. Call it after an error, which `doing` was
     about: others are told of this transaction.
     """
-    table = Table(tables.netfilter(), BRIDGE, _TRIAL_TABLE)
+    table = NftTable(tables.netfilter(), BRIDGE, _TRIAL_TABLE)
     transaction = table.transaction()
     transaction.add_table()
     transaction.add_chain("trial", hook)

@@ -16,7 +16,7 @@ from netlink.link_wire import IFINFOMSG
 from netlink.namespace import Closing, Namespace, entered
 from netlink.netfilter import Netfilter
 from netlink.nft_wire import SUBSYSTEM, attributes_of, encode_message
-from netlink.nftables import Table
+from netlink.nftables import NftTable
 from netlink.socket import NETLINK_NETFILTER, NETLINK_ROUTE, Socket
 from netlink.wire import HEADER, DumpInterruptedError, Frame, NetlinkError, string
 
@@ -125,7 +125,7 @@ class LossMonitor(Closing):
 
     def _is_empty(self, name: _ChainName) -> bool:
         """Tell whether a chain exists and has no rules."""
-        table = Table(self._netfilter, name.family, name.table)
+        table = NftTable(self._netfilter, name.family, name.table)
         return table.chain(name.chain) is not None and not table.rules(name.chain)
 
 

@@ -4,7 +4,7 @@ Interface: include/uapi/linux/netfilter/nf_tables.h. iptables makes its own targ
 """
 
 from lean.typing import Iterator
-from netlink.nft_transaction import Rule
+from netlink.nft_transaction import NftRule
 from netlink.nft_wire import DROP, number
 from netlink.wire import items, string, values
 
@@ -17,18 +17,18 @@ _COMPARED_DATA = 3  # NFTA_CMP_DATA
 _VALUE = 1
 
 
-def refuses(rule: Rule) -> bool:
+def refuses(rule: NftRule) -> bool:
     """Tell whether the rule drops or rejects the packets that it matches."""
     return any(_refuses(name, encoded) for name, encoded in _expressions(rule))
 
 
-def mentions(rule: Rule, value: bytes) -> bool:
+def mentions(rule: NftRule, value: bytes) -> bool:
     """Tell whether the rule compares a part of packets with `value`, such as an address."""
     compared = (values(encoded) for name, encoded in _expressions(rule) if name == "cmp")
     return any(values(each.get(_COMPARED_DATA, b"")).get(_VALUE) == value for each in compared)
 
 
-def matches(rule: Rule, kind: str) -> list[bytes]:
+def matches(rule: NftRule, kind: str) -> list[bytes]:
     """Return the settings of the rule's matches of a kind of iptables, such as "multiport": structs of the kernel."""
     found = (values(encoded) for name, encoded in _expressions(rule) if name == "match")
     return [each.get(_MATCH_INFO, b"") for each in found if string(each.get(_MATCH_NAME, b"")) == kind]
@@ -44,7 +44,7 @@ def _refuses(name: str, encoded: bytes) -> bool:
     return _VERDICT_CODE in verdict and number(verdict[_VERDICT_CODE]) == DROP
 
 
-def _expressions(rule: Rule) -> Iterator[tuple[str, bytes]]:
+def _expressions(rule: NftRule) -> Iterator[tuple[str, bytes]]:
     for _, item in items(rule.expressions):
         expression = values(item)
         yield string(expression[_NAME]), expression.get(_DATA, b"")

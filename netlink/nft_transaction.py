@@ -47,7 +47,7 @@ class KeyType(NamedTuple):
     byte_order: int
 
 
-class Rule(NamedTuple):
+class NftRule(NamedTuple):
     """A rule in a chain: the handle to delete it by, the comment that nft(8) shows, its expressions as they came."""
 
     handle: bytes
@@ -98,7 +98,7 @@ class Transaction:
         userdata = [(7, commented(comment))] if comment else []
         self._append(_NEW_RULE, NLM_F_CREATE | NLM_F_APPEND, (2, chain), (4, rule), *userdata)
 
-    def delete_rule(self, chain: str, rule: Rule) -> None:
+    def delete_rule(self, chain: str, rule: NftRule) -> None:
         """Delete one rule (else ENOENT)."""
         self._append(_DEL_RULE, 0, (2, chain), (3, rule.handle))
 

@@ -8,7 +8,7 @@ import errno
 
 from lean.typing import Callable, Container, NamedTuple, TypeVar
 from netlink.netfilter import LookUp, Netfilter
-from netlink.nft_transaction import Hook, Rule, Transaction
+from netlink.nft_transaction import Hook, NftRule, Transaction
 from netlink.nft_wire import (
     ACCEPT,
     Attributes,
@@ -39,7 +39,7 @@ ATTEMPTS = 200
 """How often to look again. An attempt fails only because another's succeeded, so as a rule few are needed."""
 
 
-class Chain(NamedTuple):
+class NftChain(NamedTuple):
     """A chain: the number of its rules and of the jumps to it; the hook and the policy of a base chain."""
 
     uses: int
@@ -48,7 +48,7 @@ class Chain(NamedTuple):
     """Of a base chain: `ACCEPT` or `DROP`."""
 
 
-class Table:
+class NftTable:
     """One table, present or not, in the network namespace of `netfilter`."""
 
     def __init__(self, netfilter: Netfilter, family: int, name: str) -> None:
@@ -99,7 +99,7 @@ class Table:
         """Ask how many chains, sets and objects the table has."""
         return self._question(_GET_TABLE, f"look up table {self.name}", _uses)
 
-    def chain_question(self, name: str) -> LookUp[Chain]:
+    def chain_question(self, name: str) -> LookUp[NftChain]:
         """Ask for a chain."""
         return self._question(_GET_CHAIN, f"look up chain {name}", _chain, (3, name))
 
@@ -125,7 +125,7 @@ class Table:
         """Return how many chains, sets and objects the table has; None if it is missing."""
         return self.look_up(self.uses_question())
 
-    def chain(self, name: str) -> Chain | None:
+    def chain(self, name: str) -> NftChain | None:
         """Return the chain of that name, or None."""
         return self.look_up(self.chain_question(name))
 
@@ -145,7 +145,7 @@ class Table:
         """Return the names of the table's sets and maps; none if it is missing."""
         return [string(part[2]) for part in self._list(_GET_SET, "list sets")]
 
-    def has_rules(self, name: str, base: Chain) -> bool:
+    def has_rules(self, name: str, base: NftChain) -> bool:
         """Tell whether a base chain, just looked up, has rules. Nothing leads to a base chain: its uses are its rules.
 
         While another process replaces all rules in one transaction, the kernel counts 0 uses for a moment. The list of
@@ -182,11 +182,11 @@ class Table:
         found = (element for part in parts for element in elements_in(part.get(3, b""), comment.encode()))
         return [element for element in found if comment in {"", element.comment}]
 
-    def rules(self, chain: str) -> list[Rule]:
+    def rules(self, chain: str) -> list[NftRule]:
         """Return the rules of `chain`; none if it is missing."""
         parts = self._list(_GET_RULE, f"list the rules of {chain}", (2, chain))
         return [
-            Rule(part[3], comment_in(part.get(7, b"")), part.get(4, b""))
+            NftRule(part[3], comment_in(part.get(7, b"")), part.get(4, b""))
             for part in parts
             if part.get(2) == chain.encode() + b"\0"
         ]
@@ -224,10 +224,10 @@ def _uses(reply: dict[int, bytes]) -> int:
     return number(reply[3])
 
 
-def _chain(reply: dict[int, bytes]) -> Chain:
+def _chain(reply: dict[int, bytes]) -> NftChain:
     where = values(reply.get(4, b""))
     hook = Hook(string(reply[7]), number(where[1]), number(where[2])) if where else None
-    return Chain(number(reply[6]), hook, number(reply[_POLICY]) if _POLICY in reply else ACCEPT)
+    return NftChain(number(reply[6]), hook, number(reply[_POLICY]) if _POLICY in reply else ACCEPT)
 
 
 def _element(reply: dict[int, bytes]) -> Element:

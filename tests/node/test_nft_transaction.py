@@ -5,7 +5,7 @@ import pytest
 from netlink.netfilter import Netfilter
 from netlink.nft_transaction import KeyType
 from netlink.nft_wire import BRIDGE, Element
-from netlink.nftables import Table
+from netlink.nftables import NftTable
 from netlink.wire import NetlinkError
 from tests.node.firewall import inside
 from tests.nodes import Node
@@ -17,7 +17,7 @@ IPV4_ADDRESS = KeyType(7, 4, 2)
 
 def test_a_transaction_is_done_whole_or_not_at_all(node: Node) -> None:
     with inside(node.path), Netfilter() as netfilter:
-        table = Table(netfilter, BRIDGE, "test")
+        table = NftTable(netfilter, BRIDGE, "test")
         transaction = table.transaction()
         transaction.add_table()
         transaction.delete_chain("no_such_chain")
@@ -31,7 +31,7 @@ def test_a_transaction_is_done_whole_or_not_at_all(node: Node) -> None:
 
 def test_a_transaction_for_rules_that_have_changed_since_is_refused(node: Node) -> None:
     with inside(node.path), Netfilter() as netfilter:
-        table = Table(netfilter, BRIDGE, "test")
+        table = NftTable(netfilter, BRIDGE, "test")
         transaction = table.transaction()
         transaction.add_table()
         generation = table.generation()
@@ -47,7 +47,7 @@ def test_a_transaction_for_rules_that_have_changed_since_is_refused(node: Node) 
 def test_many_elements_are_listed_and_each_is_looked_up(node: Node) -> None:
     elements = [Element(number.to_bytes(4, "big"), f"number {number}") for number in range(3000)]
     with inside(node.path), Netfilter() as netfilter:
-        table = Table(netfilter, BRIDGE, "test")
+        table = NftTable(netfilter, BRIDGE, "test")
         transaction = table.transaction()
         transaction.add_table()
         transaction.add_set("numbers", IPV4_ADDRESS)
@@ -62,7 +62,7 @@ def test_many_elements_are_listed_and_each_is_looked_up(node: Node) -> None:
 
 def test_what_does_not_exist_is_none_or_nothing(node: Node) -> None:
     with inside(node.path), Netfilter() as netfilter:
-        table = Table(netfilter, BRIDGE, "test")
+        table = NftTable(netfilter, BRIDGE, "test")
         assert table.uses() is None
         assert table.chain_uses("chain") is None
         assert table.element("set", b"\0\0\0\0") is None
@@ -76,5 +76,5 @@ def test_the_rules_of_one_chain_come_with_their_comments(node: Node) -> None:
     node.run(["nft", "add rule bridge test one accept"])
 
     with inside(node.path), Netfilter() as netfilter:
-        table = Table(netfilter, BRIDGE, "test")
+        table = NftTable(netfilter, BRIDGE, "test")
         assert [rule.comment for rule in table.rules("one")] == ["here", ""]

@@ -33,7 +33,7 @@ from launch.installation import plugin_names
 from netlink.namespace import entered, open_namespace
 from netlink.netfilter import Netfilter
 from netlink.nft_wire import INET
-from netlink.nftables import Table
+from netlink.nftables import NftTable
 
 _FIRST_PORT: Final = 20_000
 _LOOK_S: Final = 0.01
@@ -88,7 +88,7 @@ class _Rules:
     """Counts the elements of all sets in the tables of family inet, for those that have as many as now."""
 
     def __init__(self, netfilter: Netfilter) -> None:
-        self._tables = [Table(netfilter, INET, name) for name in ("cni_harness_masquerade", "cni_harness_portmap")]
+        self._tables = [NftTable(netfilter, INET, name) for name in ("cni_harness_masquerade", "cni_harness_portmap")]
         self._whole = self._count()
 
     def are_back(self) -> bool:
