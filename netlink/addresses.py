@@ -6,7 +6,7 @@ from _socket import AF_INET, AF_INET6
 from ipaddress import IPv4Interface, IPv6Interface
 
 from lean.typing import NamedTuple
-from netlink.request import DUMP, Request, RtnlSocket, change
+from netlink.request import DUMP, RtnlRequest, RtnlSocket, change
 from netlink.wire import HEADER, NLM_F_CREATE, NLM_F_EXCL, Frame, attribute, message, number, uint32, values
 
 Interface = IPv4Interface | IPv6Interface
@@ -87,10 +87,10 @@ class AddressVerbs(RtnlSocket):
         )
 
 
-def list_addresses(ifindex: int, family: int = 0) -> Request[list[Address]]:
+def list_addresses(ifindex: int, family: int = 0) -> RtnlRequest[list[Address]]:
     """Ask for the addresses of one link, of both families if `family` is 0; the last of the requests in a send."""
     doing = f"list the addresses of link {ifindex}"
-    return Request(get_addresses(ifindex, family), doing, _addresses, asks=DUMP)
+    return RtnlRequest(get_addresses(ifindex, family), doing, _addresses, asks=DUMP)
 
 
 def add_address(
@@ -100,14 +100,14 @@ def add_address(
     nodad: bool = False,
     noprefixroute: bool = False,
     exist_ok: bool = False,
-) -> Request[bool]:
+) -> RtnlRequest[bool]:
     """Ask for an address, as `AddressVerbs.add_address` does; with `noprefixroute` without a route to its network."""
     harmless = (errno.EEXIST,) if exist_ok else ()
     request = new_address(ifindex, interface, nodad=nodad, noprefixroute=noprefixroute)
     return change(request, f"add address {interface} to link {ifindex}", harmless)
 
 
-def readd_address(address: Address) -> Request[bool]:
+def readd_address(address: Address) -> RtnlRequest[bool]:
     """Ask for an address that its link had before, without duplicate address detection; False if the link has it."""
     noprefixroute = bool(address.flags & _IFA_F_NOPREFIXROUTE)
     return add_address(address.ifindex, address.interface, nodad=True, noprefixroute=noprefixroute, exist_ok=True)

@@ -7,19 +7,19 @@ Wire format: include/uapi/linux/rtnetlink.h and if_link.h; names are theirs.
 import errno
 
 from netlink.link_wire import IFLA_ALT_IFNAME, link_message
-from netlink.request import Request, change
+from netlink.request import RtnlRequest, change
 from netlink.wire import NLA_F_NESTED, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, nested, text
 
 _RTM_NEWLINKPROP, _RTM_DELLINKPROP = 108, 109
 _IFLA_PROP_LIST = 52
 
 
-def add_altname(ifindex: int, name: str) -> Request[bool]:
+def add_altname(ifindex: int, name: str) -> RtnlRequest[bool]:
     """Ask for one more alternative name; the answer is False if a link, this one or another, has it already."""
     return change(new_altname(ifindex, name), f"give link {ifindex} the alternative name {name!r}", (errno.EEXIST,))
 
 
-def delete_altname(ifindex: int, name: str) -> Request[bool]:
+def delete_altname(ifindex: int, name: str) -> RtnlRequest[bool]:
     """Ask for an alternative name to be taken away; the answer is False if the link is gone or has no such name."""
     doing = f"take the alternative name {name!r} from link {ifindex}"
     return change(old_altname(ifindex, name), doing, (errno.ENODEV, errno.ENOENT, errno.EINVAL))

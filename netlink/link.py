@@ -8,7 +8,7 @@ from lean.typing import NamedTuple
 from netlink import link_wire
 from netlink.kinds import Details, details_of
 from netlink.link_wire import get_link
-from netlink.request import Request
+from netlink.request import RtnlRequest
 from netlink.wire import HEADER, Frame, hardware_address, items, message, number, string, uint32, value, values
 
 _IFLA_OPERSTATE, _IFLA_PROP_LIST = 16, 52
@@ -58,17 +58,17 @@ class Link(NamedTuple):
     """The settings of its kind, and as a bridge's port."""
 
 
-def find_link(name_or_ifindex: str | int) -> Request[Link | None]:
+def find_link(name_or_ifindex: str | int) -> RtnlRequest[Link | None]:
     """Ask for the link of that name, alternative name or ifindex; None if there is none."""
     doing = f"look up link {name_or_ifindex!r}"
-    return Request(get_link(name_or_ifindex), doing, _link_found, harmless=(errno.ENODEV,))
+    return RtnlRequest(get_link(name_or_ifindex), doing, _link_found, harmless=(errno.ENODEV,))
 
 
-def find_fdb_owner(bridge_ifindex: int, mac: str) -> Request[int]:
+def find_fdb_owner(bridge_ifindex: int, mac: str) -> RtnlRequest[int]:
     """Ask whose MAC that is: the ifindex of the bridge or of one of its ports; 0 if neither's, or before Linux 5.0."""
     doing = f"look up {mac} in the forwarding database of link {bridge_ifindex}"
     # ENOENT: none has it. Kernels that do not know the request answer with the others.
-    return Request(get_fdb_entry(bridge_ifindex, mac), doing, _fdb_owner, harmless=_NO_FDB_ENTRY)
+    return RtnlRequest(get_fdb_entry(bridge_ifindex, mac), doing, _fdb_owner, harmless=_NO_FDB_ENTRY)
 
 
 def get_fdb_entry(bridge_ifindex: int, mac: str) -> bytes:

@@ -20,7 +20,7 @@ from lean.contextlib import nullcontext, suppress
 from lean.typing import TYPE_CHECKING, Callable
 from netlink.link_wire import delete_link, get_link
 from netlink.namespace import Namespace, entered
-from netlink.request import Request, RtnlSocket, change
+from netlink.request import RtnlRequest, RtnlSocket, change
 from netlink.socket import NETLINK_ROUTE
 from netlink.wire import HEADER, Frame
 
@@ -130,7 +130,7 @@ class _Deletion:
 
 def _index(rtnl: RtnlSocket, name_or_ifindex: str | int) -> int | None:
     doing = f"look up link {name_or_ifindex!r}"
-    found = Request(get_link(name_or_ifindex), doing, _index_in, harmless=(errno.ENODEV,))
+    found = RtnlRequest(get_link(name_or_ifindex), doing, _index_in, harmless=(errno.ENODEV,))
     rtnl.send(found)
     return found.answer
 

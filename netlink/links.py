@@ -9,7 +9,7 @@ from netlink.link import Link, find_link, link_in
 from netlink.link_wire import attributes_of_link, change_link, delete_link, get_links, link_message
 from netlink.namespace import Namespace
 from netlink.namespace_ids import give_namespace_id
-from netlink.request import Request, RtnlSocket, change
+from netlink.request import RtnlRequest, RtnlSocket, change
 from netlink.wire import NLM_F_CREATE, NLM_F_EXCL, NetlinkError, attribute, nested, number, text
 
 _IFLA_INET_CONF = 1
@@ -50,7 +50,7 @@ class LinkVerbs(RtnlSocket):
         mac: str = "",
         namespace: Namespace | None = None,
         up: bool = False,
-        looks: Sequence[Request[Any]] = (),
+        looks: Sequence[RtnlRequest[Any]] = (),
     ) -> bool:
         """Make a link of a kind ("macvlan", "dummy"); False, having changed nothing, if a link of that name exists.
 
@@ -86,7 +86,7 @@ class LinkVerbs(RtnlSocket):
         mac: str = "",
         vlan_filtering: bool = False,
         up: bool = False,
-        looks: Sequence[Request[Any]] = (),
+        looks: Sequence[RtnlRequest[Any]] = (),
     ) -> bool:
         """Make a bridge, as `create_link` does; False, having changed nothing, if a link of that name exists.
 
@@ -114,7 +114,7 @@ class LinkVerbs(RtnlSocket):
         alias: str = "",
         hairpin: bool = False,
         isolated: bool = False,
-        looks: Sequence[Request[Any]] = (),
+        looks: Sequence[RtnlRequest[Any]] = (),
     ) -> Link:
         """Make a veth pair, `name` here and `peer_name`, down, in `peer_namespace`; return the end that is here.
 
@@ -205,7 +205,7 @@ class LinkVerbs(RtnlSocket):
         return asking.answer
 
 
-def set_up(ifindex: int) -> Request[bool]:
+def set_up(ifindex: int) -> RtnlRequest[bool]:
     """Ask for a link to be set up."""
     return change(change_link(ifindex, up=True), f"set link {ifindex} up")
 

@@ -5,7 +5,7 @@ import struct
 from _socket import AF_UNSPEC
 
 from netlink.namespace import Namespace
-from netlink.request import Request, RtnlSocket, change
+from netlink.request import RtnlRequest, RtnlSocket, change
 from netlink.wire import HEADER, Frame, attribute, message, number, values
 
 # include/uapi/linux/rtnetlink.h and net_namespace.h
@@ -28,15 +28,15 @@ def namespace_id(other: Namespace) -> int | None:
     return None if asking.answer == _NONE else asking.answer
 
 
-def give_namespace_id(other: Namespace) -> tuple[Request[bool], Request[int]]:
+def give_namespace_id(other: Namespace) -> tuple[RtnlRequest[bool], RtnlRequest[int]]:
     """Return two requests: one gives `other` a number, if it has none yet; the other's answer is the number."""
     giving = _message(_RTM_NEWNSID, attribute(_NETNSA_NSID, _ANY) + number(_NETNSA_FD, other.fd))
     return change(giving, f"number the network namespace {other.path}", (errno.EEXIST,)), _asking(other)
 
 
-def _asking(other: Namespace) -> Request[int]:
+def _asking(other: Namespace) -> RtnlRequest[int]:
     doing = f"look up the number of the network namespace {other.path}"
-    return Request(_message(_RTM_GETNSID, number(_NETNSA_FD, other.fd)), doing, _id_in)
+    return RtnlRequest(_message(_RTM_GETNSID, number(_NETNSA_FD, other.fd)), doing, _id_in)
 
 
 def _message(kind: int, attributes: bytes) -> bytes:

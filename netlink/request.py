@@ -33,7 +33,7 @@ ANY: Final = range(1, 4096)
 """All error numbers."""
 
 
-class Request(Generic[T]):
+class RtnlRequest(Generic[T]):
     """A request to rtnetlink(7); it has its `answer` when `RtnlSocket.send` has returned.
 
     `doing` names the attempt in an error. It may be a function, since thousands of requests need no texts. `read`
@@ -82,7 +82,7 @@ class RtnlSocket(Socket):
     def __init__(self, namespace: Namespace | None = None) -> None:
         super().__init__(NETLINK_ROUTE, namespace)
 
-    def send(self, *requests: Request[Any]) -> None:
+    def send(self, *requests: RtnlRequest[Any]) -> None:
         """Send `requests`, of which only the last may be a dump, in one system call, and give each its answer.
 
         The kernel deals with them in order, and goes on after one that it refuses. Raises NetlinkError for the first
@@ -98,7 +98,7 @@ class RtnlSocket(Socket):
         with message_span([each.message for each in requests], [each.doing for each in requests]):
             self._exchange(requests)
 
-    def _exchange(self, requests: tuple[Request[Any], ...]) -> None:
+    def _exchange(self, requests: tuple[RtnlRequest[Any], ...]) -> None:
         first = self._next_sequence(len(requests))
         last = first + len(requests) - 1
         packet = bytearray()
@@ -114,7 +114,7 @@ class RtnlSocket(Socket):
             if failure is not None:
                 raise failure
 
-    def _asked(self, request: Request[T]) -> T:
+    def _asked(self, request: RtnlRequest[T]) -> T:
         self.send(request)
         return request.answer
 
@@ -123,7 +123,7 @@ class RtnlSocket(Socket):
         return self._asked(change(message, doing, harmless))
 
     def _answers(
-        self, requests: tuple[Request[Any], ...], first: int
+        self, requests: tuple[RtnlRequest[Any], ...], first: int
     ) -> tuple[list[list[Frame]], dict[int, NetlinkError]]:
         """Read until the last of `requests` is answered; return the messages and the errors by its place."""
         found: list[list[Frame]] = [[] for _ in requests]
@@ -147,9 +147,9 @@ class RtnlSocket(Socket):
         return found, refused
 
 
-def change(message: bytes, doing: str | Callable[[], str], harmless: Collection[int] = ()) -> Request[bool]:
+def change(message: bytes, doing: str | Callable[[], str], harmless: Collection[int] = ()) -> RtnlRequest[bool]:
     """Return a request for a change; its answer is False if the kernel refused it with a `harmless` error number."""
-    return Request(message, doing, _is_done, asks=CHANGE, harmless=harmless)
+    return RtnlRequest(message, doing, _is_done, asks=CHANGE, harmless=harmless)
 
 
 def _is_done(frames: list[Frame] | None) -> bool:

@@ -9,7 +9,7 @@ from _socket import AF_INET, AF_INET6
 
 from lean.functools import partial
 from lean.typing import NamedTuple
-from netlink.request import Request, RtnlSocket, change
+from netlink.request import RtnlRequest, RtnlSocket, change
 from netlink.routes import (
     RT_TABLE_COMPAT,
     RT_TABLE_MAIN,
@@ -43,7 +43,9 @@ class RouteCopy(NamedTuple):
     description: bytes
     """An RTM_NEWROUTE message."""
 
-    def add(self, table: int | None = None, *, source: Address | None = None, replace: bool = False) -> Request[bool]:
+    def add(
+        self, table: int | None = None, *, source: Address | None = None, replace: bool = False
+    ) -> RtnlRequest[bool]:
         """Ask for a route like this one in `table`, or in the same one; False if an equal one is there.
 
         `source` replaces the source address. `replace`: of a route with the same destination and priority, too.
@@ -52,7 +54,7 @@ class RouteCopy(NamedTuple):
         encoded = self.written(RTM_NEWROUTE, NLM_F_CREATE | how, self.route.table if table is None else table, source)
         return change(encoded, partial(self._doing, "add", table), (errno.EEXIST,))
 
-    def delete(self) -> Request[bool]:
+    def delete(self) -> RtnlRequest[bool]:
         """Ask for the route's deletion; False if it, or its link, is missing."""
         missing = (errno.ESRCH, errno.ENODEV, errno.ENETDOWN, errno.ENETUNREACH)
         encoded = self.written(_RTM_DELROUTE, 0, self.route.table, None)

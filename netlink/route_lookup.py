@@ -8,7 +8,7 @@ import struct
 from _socket import AF_INET, AF_INET6
 from typing import Final, NamedTuple
 
-from netlink.request import Request, RtnlSocket
+from netlink.request import RtnlRequest, RtnlSocket
 from netlink.routes import RTMSG, Address, Route, address_of, routes_in
 from netlink.wire import HEADER, Frame, NetlinkError, attribute, message, number, values
 
@@ -56,7 +56,7 @@ class ChosenRoute(NamedTuple):
 def find_route(rtnl: RtnlSocket, packet: RoutedPacket) -> ChosenRoute:
     """Return the route of a packet in the namespace of `rtnl`. Raises NetlinkError for other errors."""
     doing = f"look up the route to {packet.destination}"
-    request = Request(_question(packet), doing, _answer)
+    request = RtnlRequest(_question(packet), doing, _answer)
     try:
         rtnl.send(request)
     except NetlinkError as error:

@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from lean.functools import partial
 from lean.typing import Final, Iterator, NamedTuple
-from netlink.request import Request, RtnlSocket, change
+from netlink.request import RtnlRequest, RtnlSocket, change
 from netlink.wire import HEADER, NLM_F_CREATE, Frame, NetlinkError, attribute, message, number, uint32, values
 
 RT_TABLE_MAIN: Final = 254
@@ -80,7 +80,7 @@ class RouteVerbs(RtnlSocket):
     def route_to(self, address: Address) -> Route | None:
         """Return the route that a packet of this host to `address` takes; None if there is no route."""
         return self._asked(
-            Request(get_route_to(address), f"look up the route to {address}", _first_route, harmless=_NO_ROUTE)
+            RtnlRequest(get_route_to(address), f"look up the route to {address}", _first_route, harmless=_NO_ROUTE)
         )
 
     def add_route(  # noqa: PLR0913 - the parts of a route, each by its name
@@ -106,7 +106,7 @@ class RouteVerbs(RtnlSocket):
         self.send(add_route(request))
 
 
-def add_route(encoded: bytes) -> Request[bool]:
+def add_route(encoded: bytes) -> RtnlRequest[bool]:
     """Ask for a route that `new_route` made; an error names its destination, gateway and link."""
     return change(encoded, partial(_adding, encoded))
 

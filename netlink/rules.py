@@ -8,7 +8,7 @@ import struct
 from _socket import AF_INET, AF_INET6
 
 from lean.typing import NamedTuple
-from netlink.request import Request, RtnlSocket, change
+from netlink.request import RtnlRequest, RtnlSocket, change
 from netlink.routes import RT_TABLE_COMPAT, RT_TABLE_MAIN, Network, network_of
 from netlink.wire import HEADER, NLM_F_CREATE, NLM_F_EXCL, attribute, message, number, uint32, values
 
@@ -40,12 +40,12 @@ def list_rules(rtnl: RtnlSocket) -> list[Rule]:
     return found
 
 
-def add_rule(src: Network, table: int) -> Request[bool]:
+def add_rule(src: Network, table: int) -> RtnlRequest[bool]:
     """Ask for a rule before all others; the kernel refuses an equal one (EEXIST)."""
     return change(new_rule(src, table), f"add rule from {src} to table {table}")
 
 
-def delete_rule(rule: Rule) -> Request[bool]:
+def delete_rule(rule: Rule) -> RtnlRequest[bool]:
     """Ask for the deletion of a rule of `list_rules`, or of the first with its `src` and `table`; False if missing."""
     doing = f"delete rule from {rule.src} to table {rule.table}"
     return change(old_rule(rule), doing, (errno.ENOENT,))

@@ -6,7 +6,7 @@ With subnets only a part of the packets is shaped. The rest is sent directly.
 from ipaddress import IPv4Network, IPv6Network
 
 from lean.typing import Any, Final, Iterator, NamedTuple
-from netlink.request import Request, RtnlSocket, change
+from netlink.request import RtnlRequest, RtnlSocket, change
 from netlink.traffic_control import (
     INGRESS,
     INGRESS_HANDLE,
@@ -63,7 +63,7 @@ class Shape(NamedTuple):
         return "htb" if self.subnets else "tbf"
 
 
-def shape(ifindex: int, wanted: Shape, *, replace: bool = False) -> list[Request[bool]]:
+def shape(ifindex: int, wanted: Shape, *, replace: bool = False) -> list[RtnlRequest[bool]]:
     """Ask for a link to be shaped; EEXIST if it has a qdisc that is not the kernel's own, unless `replace`."""
     doing = f"shape link {ifindex} to {wanted.bucket.rate * 8} bit/s"
     if not wanted.subnets:
@@ -90,12 +90,12 @@ def shape(ifindex: int, wanted: Shape, *, replace: bool = False) -> list[Request
     return [change(encoded, doing) for encoded in messages]
 
 
-def unshape(ifindex: int) -> list[Request[bool]]:
+def unshape(ifindex: int) -> list[RtnlRequest[bool]]:
     """Ask for a link's shaping to end; another program's qdisc stays."""
     return [delete_qdisc(ifindex, kind, parent=ROOT, handle=_HANDLE) for kind in ("tbf", "htb")]
 
 
-def redirect(ifindex: int, target: int) -> list[Request[bool]]:
+def redirect(ifindex: int, target: int) -> list[RtnlRequest[bool]]:
     """Ask for packets that come in by a link to be sent by the link `target`; EEXIST if it has a qdisc for them."""
     ingress = new_qdisc(ifindex, "ingress", parent=INGRESS, handle=INGRESS_HANDLE)
     redirection = new_redirection(ifindex, parent=INGRESS_HANDLE, priority=1, protocol=_ETH_P_ALL, target=target)
@@ -103,7 +103,7 @@ def redirect(ifindex: int, target: int) -> list[Request[bool]]:
     return [change(ingress, doing), change(redirection, doing)]
 
 
-def stop_redirecting(ifindex: int) -> list[Request[bool]]:
+def stop_redirecting(ifindex: int) -> list[RtnlRequest[bool]]:
     """Ask for `redirect` to end."""
     return [delete_qdisc(ifindex, "ingress", parent=INGRESS, handle=INGRESS_HANDLE)]
 
@@ -113,7 +113,7 @@ def flaw(rtnl: RtnlSocket, ifindex: int, *wanted: Shape) -> str:
 
     Raises NetlinkError.
     """
-    looks: list[Request[Any]] = [find_qdisc(ifindex), find_class(ifindex, _HANDLE | _SHAPED)]
+    looks: list[RtnlRequest[Any]] = [find_qdisc(ifindex), find_class(ifindex, _HANDLE | _SHAPED)]
     rtnl.send(*looks)
     qdisc, shaped = (look.answer for look in looks)
     first = wanted[0]

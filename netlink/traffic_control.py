@@ -8,7 +8,7 @@ import errno
 import struct
 
 from lean.typing import Final, NamedTuple
-from netlink.request import CHANGE, Request, change
+from netlink.request import CHANGE, RtnlRequest, change
 from netlink.wire import (
     HEADER,
     NLM_F_CREATE,
@@ -107,7 +107,7 @@ def new_qdisc(
     return _message(_NEW_QDISC, ifindex, kind, options, handle=handle, parent=parent, flags=flags)
 
 
-def delete_qdisc(ifindex: int, kind: str, *, parent: int = ROOT, handle: int = 0) -> Request[bool]:
+def delete_qdisc(ifindex: int, kind: str, *, parent: int = ROOT, handle: int = 0) -> RtnlRequest[bool]:
     """Ask for a qdisc to be deleted; the answer is False if there is none of that kind and handle, or no such link."""
     encoded = _message(_DEL_QDISC, ifindex, kind, handle=handle, parent=parent)
     return change(encoded, f"delete qdisc {kind} of link {ifindex}", _NONE)
@@ -118,21 +118,21 @@ def new_class(ifindex: int, kind: str, options: bytes, *, parent: int, handle: i
     return _message(_NEW_CLASS, ifindex, kind, options, handle=handle, parent=parent, flags=NLM_F_CREATE | NLM_F_EXCL)
 
 
-def find_qdisc(ifindex: int, parent: int = ROOT) -> Request[TrafficClass | None]:
+def find_qdisc(ifindex: int, parent: int = ROOT) -> RtnlRequest[TrafficClass | None]:
     """Ask for the qdisc at a place; the answer is None if there is none. The kernel's own have the handle 0."""
     encoded = _message(_GET_QDISC, ifindex, parent=parent, flags=_NLM_F_ECHO)
     return _look(encoded, f"look up the qdisc of link {ifindex}")
 
 
-def find_class(ifindex: int, handle: int) -> Request[TrafficClass | None]:
+def find_class(ifindex: int, handle: int) -> RtnlRequest[TrafficClass | None]:
     """Ask for a class; the answer is None if it is missing."""
     encoded = _message(_GET_CLASS, ifindex, handle=handle, flags=_NLM_F_ECHO)
     return _look(encoded, f"look up class {handle:#x} of link {ifindex}")
 
 
-def _look(encoded: bytes, doing: str) -> Request[TrafficClass | None]:
+def _look(encoded: bytes, doing: str) -> RtnlRequest[TrafficClass | None]:
     # The kernel is silent about the qdisc that a removed one leaves: so it acknowledges the request, too.
-    return Request(encoded, doing, _first_class, asks=CHANGE, harmless=_NONE)
+    return RtnlRequest(encoded, doing, _first_class, asks=CHANGE, harmless=_NONE)
 
 
 def _message(

@@ -16,7 +16,7 @@ from skel import Address, Cidr, CniError, Code, IPConfig, with_length
 
 if TYPE_CHECKING:
     from netlink.link import Link
-    from netlink.request import Request
+    from netlink.request import RtnlRequest
     from skel.steps import Steps
 
 _RT_SCOPE_LINK, _RT_SCOPE_HOST = 253, 254
@@ -68,7 +68,7 @@ class PtpDriver(Driver[PtpConfig]):
         set_gateways(self.result.ips)
         return _held(self.result.ips)
 
-    def pod_routes(self, ifindex: int) -> "list[Request[bool]]":
+    def pod_routes(self, ifindex: int) -> "list[RtnlRequest[bool]]":
         """Return the routes to the gateways, then to the pod's networks by way of them.
 
         The kernel's own route to a network would have the pod look for its neighbours on the pair, where only the host

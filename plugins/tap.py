@@ -9,7 +9,7 @@ from skel import CniError, Code, boolean, field, integer_between, interface_name
 
 if TYPE_CHECKING:
     from netlink.link import Link
-    from netlink.request import Request
+    from netlink.request import RtnlRequest
     from netlink.rtnl import Rtnl
 
 _NOBODY = 0xFFFFFFFF
@@ -67,7 +67,7 @@ class TapDriver(MadeInPod[TapConfig]):
         if config.bridge and self.inner.master != self._bridge(self.pod).ifindex:
             raise CniError(Code.INTERNAL, f'"{name}" is no port of the bridge "{config.bridge}"')
 
-    def _create(self, pod: "Rtnl", name: str, look: "Request[Link | None]") -> bool:
+    def _create(self, pod: "Rtnl", name: str, look: "RtnlRequest[Link | None]") -> bool:
         """Make the tap and look it up; False if a link of its name exists."""
         from lean.functools import partial
         from netlink.tap import create_tap

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from netlink.link import Link
     from netlink.namespace import Namespace
     from netlink.path_mtu import PathMtu
-    from netlink.request import Request
+    from netlink.request import RtnlRequest
     from netlink.rtnl import Rtnl
     from skel.steps import Steps
 
@@ -150,7 +150,7 @@ class Driver(Generic[C]):
         """
         return []
 
-    def pod_routes(self, ifindex: int) -> "list[Request[bool]]":
+    def pod_routes(self, ifindex: int) -> "list[RtnlRequest[bool]]":
         """Return the routes that the pod has instead of the kernel's, one to the network of each of its addresses.
 
         The routes of the result come after them, by way of gateways that these make reachable. `ifindex` is the pod's

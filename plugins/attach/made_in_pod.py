@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from netlink.link import Link
-    from netlink.request import Request
+    from netlink.request import RtnlRequest
     from netlink.rtnl import Rtnl
 
 C = TypeVar("C", bound=InterfaceConfig)
@@ -21,7 +21,7 @@ class MadeInPod(Driver[C]):
     def make_in_pod(
         self,
         pod: "Rtnl",
-        create: "Callable[[str, Request[Link | None]], bool]",
+        create: "Callable[[str, RtnlRequest[Link | None]], bool]",
         *,
         passing_name: str = "",
         refusal: CniError | None = None,

@@ -12,7 +12,7 @@ from netlink.kinds import PAIRS
 from netlink.link import Link, find_link
 from netlink.links import notify_by_arp, set_up
 from netlink.namespace import Namespace, entered
-from netlink.request import ANY, Request, change
+from netlink.request import ANY, RtnlRequest, change
 from netlink.routes import RT_TABLE_MAIN, add_route, new_route
 from netlink.routes import Route as KernelRoute
 from netlink.rtnl import Rtnl
@@ -52,7 +52,7 @@ def configure(  # noqa: PLR0913 -- the facts of the sequence, each by its name
     result: Result,
     *,
     dad: bool,
-    own_routes: Sequence[Request[bool]] = (),
+    own_routes: Sequence[RtnlRequest[bool]] = (),
     wait_reachable: Callable[[], object],
     waiting: Callable[[], AbstractContextManager[None]],
 ) -> Link:
@@ -152,7 +152,7 @@ def check_addresses_and_routes(
             raise CniError(Code.INTERNAL, f"route to {wanted.dst}{via} is missing in the container")
 
 
-def _found(request: Request[Link | None], ifname: str) -> Link:
+def _found(request: RtnlRequest[Link | None], ifname: str) -> Link:
     if request.answer is None:
         raise CniError(Code.INTERNAL, f'interface "{ifname}" is missing in the container')
     return request.answer
@@ -162,7 +162,7 @@ def _has_ipv6(result: Result) -> bool:
     return any(ip.address.version == _IPV6 for ip in result.ips)
 
 
-def _routes_to_add(index: int, result: Result) -> list[Request[bool]]:
+def _routes_to_add(index: int, result: Result) -> list[RtnlRequest[bool]]:
     """Return the requests for all routes of `result`. Raises CniError (7)."""
     requests = []
     for route in result.routes:

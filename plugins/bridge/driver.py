@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from netlink.addresses import Address
     from netlink.link import Link
     from netlink.path_mtu import PathMtu
-    from netlink.request import Request
+    from netlink.request import RtnlRequest
     from plugins.bridge.host import BridgeUndo
     from skel.steps import Steps
 
@@ -29,7 +29,7 @@ class BridgeDriver(Driver[BridgeConfig]):
     """The host's end of the pair."""
     held: "list[Address]"
     """The bridge's addresses before this ADD adds any."""
-    seen: "Request[Link | None] | None" = None
+    seen: "RtnlRequest[Link | None] | None" = None
     """The port, asked for together with the last change on the host: it may be up by then."""
 
     def __init__(self, args: Args[BridgeConfig]) -> None:

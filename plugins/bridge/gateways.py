@@ -7,7 +7,7 @@ from lean.typing import Any
 from netlink.addresses import Address, add_address
 from netlink.link import Link
 from netlink.namespace import Namespace
-from netlink.request import Request
+from netlink.request import RtnlRequest
 from netlink.rtnl import Rtnl
 from plugins.attach.host_veth import host_veth_name
 from plugins.attach.keys import random_mac
@@ -59,7 +59,7 @@ def ensure_gateways(
     force: bool,
     undo: BridgeUndo,
     present: list[Address] | None = None,
-    look: Request[Any] | None = None,
+    look: RtnlRequest[Any] | None = None,
 ) -> None:
     """Give `holder` (the bridge, or a VLAN's gateway) the pods' gateway addresses, if they are not among the `present`.
 

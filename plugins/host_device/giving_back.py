@@ -13,7 +13,7 @@ from netlink.altnames import delete_altname
 from netlink.link import Link
 from netlink.link_wire import change_link
 from netlink.namespace import Namespace, current_namespace, open_namespace
-from netlink.request import ANY, Request, change
+from netlink.request import ANY, RtnlRequest, change
 from netlink.rtnl import Rtnl
 from netlink.wire import NetlinkError
 from plugins.attach.pod_interface import encoded_route
@@ -104,7 +104,7 @@ def restore(host: Rtnl, link: Link, loan: Loan | None, log: Callable[[str], None
     host.send(*marks)
 
 
-def _state(host: Rtnl, link: Link, loan: Loan) -> list[Request[bool]]:
+def _state(host: Rtnl, link: Link, loan: Loan) -> list[RtnlRequest[bool]]:
     """Return the requests that restore the parts that the kernel forgot; it may refuse each of them."""
     index = link.ifindex
     master = host.link(loan.master) if loan.master else None

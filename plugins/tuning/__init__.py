@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from netlink.link import Link
-    from netlink.request import Request
+    from netlink.request import RtnlRequest
     from netlink.rtnl import Rtnl
 
 _packets = integer_between(0, 2**32 - 1, "a number of packets")
@@ -218,7 +218,7 @@ def _interface(args: Args[TuningConfig], pod: "Rtnl") -> "Link":
     return link
 
 
-def _changes(link: "Link", wanted: WantedValues) -> "Iterator[list[Request[bool]]]":
+def _changes(link: "Link", wanted: WantedValues) -> "Iterator[list[RtnlRequest[bool]]]":
     """Yield changes of the pod's interface. The MTU comes last: one below 1280 takes the IPv6 addresses away."""
     from netlink.link_wire import change_link
     from netlink.request import change

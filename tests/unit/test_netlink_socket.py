@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 
 from netlink.netfilter import Netfilter
-from netlink.request import DUMP, LOOK, Request, RtnlSocket, change
+from netlink.request import DUMP, LOOK, RtnlRequest, RtnlSocket, change
 from netlink.socket import Socket
 from netlink.wire import (
     NLM_F_ACK,
@@ -136,7 +136,7 @@ def test_answers_to_former_requests_are_passed_over(ends: tuple[RtnlSocket, Kern
 
     kernel.answer = lambda requests: [message(KIND + 1, 0, requests[0][2], b"body")]
 
-    question = Request(message(KIND, 0, 0), "", bodies)
+    question = RtnlRequest(message(KIND, 0, 0), "", bodies)
     under_test.send(question)
     assert question.answer == [b"body"]
 
@@ -196,7 +196,7 @@ def test_a_reply_larger_than_the_buffer_is_an_error_and_not_cut(ends: tuple[Rtnl
     kernel.answer = lambda requests: [message(KIND, 0, requests[0][2], bytes(70_000))]
 
     with pytest.raises(NetlinkError, match="a reply of 70016 bytes"):
-        under_test.send(Request(message(KIND, 0, 0), "", bodies))
+        under_test.send(RtnlRequest(message(KIND, 0, 0), "", bodies))
 
 
 def test_no_answer_is_an_error_in_the_end(ends: tuple[RtnlSocket, Kernel]) -> None:
@@ -204,7 +204,7 @@ def test_no_answer_is_an_error_in_the_end(ends: tuple[RtnlSocket, Kernel]) -> No
     under_test._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", 0, 10_000))
 
     with pytest.raises(NetlinkError) as raised:
-        under_test.send(Request(message(KIND, 0, 0), "", bodies))
+        under_test.send(RtnlRequest(message(KIND, 0, 0), "", bodies))
 
     assert raised.value.errno == errno.ETIMEDOUT
 
@@ -221,12 +221,12 @@ def bodies(frames: list[Frame] | None) -> list[bytes]:
     return [frame.encoded[16:] for frame in frames or ()]
 
 
-def look(doing: str = "") -> Request[list[bytes]]:
-    return Request(message(KIND, 0, 0), doing, bodies, asks=LOOK, harmless=[errno.ENODEV])
+def look(doing: str = "") -> RtnlRequest[list[bytes]]:
+    return RtnlRequest(message(KIND, 0, 0), doing, bodies, asks=LOOK, harmless=[errno.ENODEV])
 
 
-def listing() -> Request[list[bytes]]:
-    return Request(message(KIND, 0, 0), "list them", bodies, asks=DUMP)
+def listing() -> RtnlRequest[list[bytes]]:
+    return RtnlRequest(message(KIND, 0, 0), "list them", bodies, asks=DUMP)
 
 
 def test_changes_looks_and_a_list_go_in_one_packet_and_each_has_its_answer(ends: tuple[RtnlSocket, Kernel]) -> None:
