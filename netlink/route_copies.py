@@ -1,7 +1,8 @@
 """Copies of a link's routes: written again with all their parts, to the same table or another one.
 
 The kernel's description of a route is also a request for an equal one, but for a few attributes. So a copy keeps what
-`Route` does not show: metrics, preferred source, several paths, next-hop objects (include/uapi/linux/rtnetlink.h).
+`KernelRoute` does not show: metrics, preferred source, several paths, next-hop objects
+(include/uapi/linux/rtnetlink.h).
 """
 
 import errno
@@ -17,7 +18,7 @@ from netlink.routes import (
     RTMSG,
     RTNEXTHOP,
     Address,
-    Route,
+    KernelRoute,
     address_of,
     get_routes,
     routes_in,
@@ -36,7 +37,7 @@ _BODY = HEADER.size + RTMSG.size
 class RouteCopy(NamedTuple):
     """A unicast route, with the kernel's description of it."""
 
-    route: Route
+    route: KernelRoute
     """Of a multipath route its first path."""
     source: Address | None
     """The source address of packets that have none yet, if the route names one."""

@@ -9,7 +9,7 @@ from _socket import AF_INET, AF_INET6
 from typing import Final, NamedTuple
 
 from netlink.request import RtnlRequest, RtnlSocket
-from netlink.routes import RTMSG, Address, Route, address_of, routes_in
+from netlink.routes import RTMSG, Address, KernelRoute, address_of, routes_in
 from netlink.wire import HEADER, Frame, NetlinkError, attribute, message, number, values
 
 _RTM_GETROUTE: Final = 26
@@ -47,7 +47,7 @@ class ChosenRoute(NamedTuple):
     EINVAL: the source is this host's own, or no unicast address. ENETUNREACH, EHOSTUNREACH: no route.
     """
 
-    route: Route | None
+    route: KernelRoute | None
     source: Address | None
     """The source address that the kernel gives to a packet of this host; None for a forwarded one."""
     refusal: int = 0

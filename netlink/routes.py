@@ -39,7 +39,7 @@ Network = IPv4Network | IPv6Network
 Address = IPv4Address | IPv6Address
 
 
-class Route(NamedTuple):
+class KernelRoute(NamedTuple):
     """A route as it was when the kernel was asked; a multipath route is one for each of its paths."""
 
     dst: Network
@@ -62,7 +62,7 @@ class Route(NamedTuple):
 class RouteVerbs(RtnlSocket):
     """Routes; each verb raises NetlinkError."""
 
-    def routes(self, family: int, *, table: int | None = RT_TABLE_MAIN, ifindex: int = 0) -> list[Route]:
+    def routes(self, family: int, *, table: int | None = RT_TABLE_MAIN, ifindex: int = 0) -> list[KernelRoute]:
         """Return the routes of `family` (AF_INET, AF_INET6) in one table, or with None in all, in no certain order.
 
         With `ifindex`, only those that leave through that link.
@@ -77,7 +77,7 @@ class RouteVerbs(RtnlSocket):
         # A multipath route is given whole when one of its paths is asked for.
         return [route for frame in frames for route in routes_in(frame.encoded) if ifindex in {0, route.ifindex}]
 
-    def route_to(self, address: Address) -> Route | None:
+    def route_to(self, address: Address) -> KernelRoute | None:
         """Return the route that a packet of this host to `address` takes; None if there is no route."""
         return self._asked(
             RtnlRequest(get_route_to(address), f"look up the route to {address}", _first_route, harmless=_NO_ROUTE)
@@ -171,16 +171,16 @@ def get_route_to(address: Address) -> bytes:
     return message(_RTM_GETROUTE, fixed + attribute(_RTA_DST, address.packed))
 
 
-def _first_route(frames: list[Frame] | None) -> Route | None:
+def _first_route(frames: list[Frame] | None) -> KernelRoute | None:
     return next((route for frame in frames or () for route in routes_in(frame.encoded)), None)
 
 
-def routes_in(encoded: bytes) -> Iterator[Route]:
+def routes_in(encoded: bytes) -> Iterator[KernelRoute]:
     """Yield the route in an RTM_NEWROUTE message; of a multipath route each of its paths."""
     family, length, _, _, table, protocol, scope, kind, _ = RTMSG.unpack_from(encoded, HEADER.size)
     found = values(encoded, _BODY)
     metrics = values(found.get(_RTA_METRICS, b""))
-    whole = Route(
+    whole = KernelRoute(
         dst=network_of(family, found.get(_RTA_DST), length),
         gateway=address_of(found.get(_RTA_GATEWAY)),
         ifindex=uint32(found.get(_RTA_OIF)),

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from netlink.link import Link
 from netlink.namespace import Namespace, NotANamespaceError, open_namespace
-from netlink.routes import RT_TABLE_MAIN, Route
+from netlink.routes import RT_TABLE_MAIN, KernelRoute
 from netlink.rtnl import Rtnl
 from skel.decoders import Cidr
 
@@ -18,7 +18,7 @@ class NamespaceState(NamedTuple):
 
     links: list[Link]
     addresses: dict[int, list[Cidr]]
-    routes: list[Route]
+    routes: list[KernelRoute]
 
     def link(self, name: str) -> Link | None:
         """Return the link of that name, or None."""
@@ -28,7 +28,7 @@ class NamespaceState(NamedTuple):
         """Return the name of the link with that index, an empty string if there is none."""
         return next((link.name for link in self.links if link.ifindex == index), "")
 
-    def main_routes(self) -> list[Route]:
+    def main_routes(self) -> list[KernelRoute]:
         """Return the routes of the main table, IPv4 first, the less specific before the more specific."""
         main = [route for route in self.routes if route.table == RT_TABLE_MAIN]
         return sorted(main, key=lambda route: (route.dst.version, route.dst.prefixlen, str(route.dst)))

@@ -20,7 +20,7 @@ from harness.snapshot import Snapshot, take
 from harness.snapshot.compare import THINGS
 from harness.snapshot.words import things_in_words
 from netlink.link import Link
-from netlink.routes import Route
+from netlink.routes import KernelRoute
 
 _SECTIONS: Final = ("nft elements", "nft rules", "iptables rules")
 
@@ -92,7 +92,7 @@ def _link(link: Link, state: NamespaceState) -> dict[str, object]:
     } | ({"portOf": state.name(link.master)} if link.master else {})
 
 
-def _route(route: Route, state: NamespaceState) -> dict[str, object]:
+def _route(route: KernelRoute, state: NamespaceState) -> dict[str, object]:
     entry: dict[str, object] = {"dst": str(route.dst), "dev": state.name(route.ifindex)}
     if route.gateway is not None:
         entry["gw"] = str(route.gateway)

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from harness.runtime.namespace_state import NamespaceState
 from harness.runtime.pods import PodNetwork
-from netlink.routes import RT_TABLE_MAIN
-from netlink.routes import Route as KernelRoute
+from netlink.routes import RT_TABLE_MAIN, KernelRoute
 from skel.result import Interface, IPConfig, Result, Route
 
 _UNICAST = 1

@@ -14,7 +14,7 @@ from harness.views.path_ground import Ground, Place
 from harness.views.path_segment import BridgePass, Crossed, Segment
 from netlink.link import Link
 from netlink.route_lookup import ChosenRoute, RoutedPacket
-from netlink.routes import Route
+from netlink.routes import KernelRoute
 
 Verdict: TypeAlias = Literal["delivered", "leaves", "dropped", "rejected", "unsure"]
 
@@ -240,7 +240,7 @@ class _Walk:
 
     def _route(
         self, place: Place, iif: int, source: Address | None, via: Link | None = None
-    ) -> tuple[Route, Address | None]:
+    ) -> tuple[KernelRoute, Address | None]:
         asked = RoutedPacket(
             self.packet.destination, source, iif, self.packet.mark, self.packet.protocol, self.packet.port or 0
         )
@@ -265,16 +265,16 @@ class _Walk:
             return f"net.ipv4.conf.{via.name}.forwarding is 0"
         return f"no route to {self.packet.destination}"
 
-    def _say_route(self, place: Place, route: Route, oif: str) -> None:
+    def _say_route(self, place: Place, route: KernelRoute, oif: str) -> None:
         via = f" via {route.gateway}" if route.gateway is not None else ""
         self.tell(place.label, "route", f"{self.packet.destination}{via} dev {oif}")
         if route.mtu:
             self.mtus.append((route.mtu, f"route to {self.packet.destination} in {place.label}"))
 
-    def _next_hop(self, route: Route) -> Address:
+    def _next_hop(self, route: KernelRoute) -> Address:
         return route.gateway if route.gateway is not None else self.packet.destination
 
-    def _out(self, place: Place, route: Route) -> str:
+    def _out(self, place: Place, route: KernelRoute) -> str:
         name = place.state.name(route.ifindex)
         if not name:
             raise _End("dropped", place.label, f"no route to {self.packet.destination}")

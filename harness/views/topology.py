@@ -14,7 +14,7 @@ from harness.views.link_owners import LinkOwner, owner_of
 from harness.views.namespaces import LinkEnd, NamespaceView, read_namespaces
 from harness.views.port_words import PublishedPort, published_ports
 from netlink.link import Link
-from netlink.routes import Route
+from netlink.routes import KernelRoute
 
 _LOOPBACK: Final = "lo"
 _RTN_UNICAST: Final = 1
@@ -137,11 +137,11 @@ def _link(
     )
 
 
-def _is_told(route: Route) -> bool:
+def _is_told(route: KernelRoute) -> bool:
     return not (route.dst.is_link_local or route.dst.is_multicast)
 
 
-def _route(route: Route, state: NamespaceState) -> str:
+def _route(route: KernelRoute, state: NamespaceState) -> str:
     kind = f"{_UNREACHABLE_KINDS.get(route.kind, '')} " if route.kind != _RTN_UNICAST else ""
     via = f" via {route.gateway}" if route.gateway is not None else ""
     through = f" dev {state.name(route.ifindex)}" if route.ifindex else ""

@@ -13,8 +13,7 @@ from netlink.link import Link, find_link
 from netlink.links import notify_by_arp, set_up
 from netlink.namespace import Namespace, entered
 from netlink.request import ANY, RtnlRequest, change
-from netlink.routes import RT_TABLE_MAIN, add_route, new_route
-from netlink.routes import Route as KernelRoute
+from netlink.routes import RT_TABLE_MAIN, KernelRoute, add_route, new_route
 from netlink.rtnl import Rtnl
 from netlink.sysctl import set_sysctl, write_sysctl
 from plugins.attach.gateways import default_network, gateway_of

@@ -10,7 +10,7 @@ from netlink.addresses import add_address
 from netlink.links import set_up
 from netlink.namespace import entered, open_namespace
 from netlink.request import change
-from netlink.routes import RT_TABLE_MAIN, Route, add_route, new_route
+from netlink.routes import RT_TABLE_MAIN, KernelRoute, add_route, new_route
 from netlink.rtnl import Rtnl
 from netlink.wire import NetlinkError
 from tests.nodes import Node
@@ -46,7 +46,7 @@ def shown(node: Node, *what: str) -> list[dict[str, Any]]:
     return [dict(route) for route in node.ip("-d", *what) if route.get("dev", "br0") == "br0"]
 
 
-def ours(rtnl: Rtnl, family: int, dst: str, table: int | None = RT_TABLE_MAIN, ifindex: int = 0) -> list[Route]:
+def ours(rtnl: Rtnl, family: int, dst: str, table: int | None = RT_TABLE_MAIN, ifindex: int = 0) -> list[KernelRoute]:
     return [route for route in rtnl.routes(family, table=table, ifindex=ifindex) if str(route.dst) == dst]
 
 
@@ -72,7 +72,7 @@ def test_add_route_with_everything(node: Node, rtnl: Rtnl) -> None:
     ) == ("192.0.2.0/24", "10.1.0.1", "br0", 77, "boot", "global")
     assert route["metrics"] == [{"mtu": 1300, "advmss": 1200}]
     assert ours(rtnl, AF_INET, "192.0.2.0/24") == []
-    expected = Route(
+    expected = KernelRoute(
         dst=ip_network("192.0.2.0/24"),
         gateway=ip_address("10.1.0.1"),
         ifindex=index_of(rtnl),
