@@ -24,7 +24,7 @@ from .host_local_config import (
     ranges_come_with_pods,
     requests_of,
 )
-from .ranges import RangeSet, Span
+from .ranges import AddressSpan, RangeSet
 from .reservation import ReservationOwner
 from .store import Store, Take
 
@@ -213,7 +213,7 @@ def _release_all_but(store: Store, keep: set[ReservationOwner]) -> list[str]:
     return failures
 
 
-def _ip_config(reserved: Address, span: Span) -> IPConfig:
+def _ip_config(reserved: Address, span: AddressSpan) -> IPConfig:
     return IPConfig(address=with_length(reserved, span.subnet.prefixlen), gateway=span.gateway)
 
 

@@ -77,7 +77,7 @@ class HostLocalIpam(IpamConfig):
     status_fails_when_full: bool = field(boolean, default=False)
 
 
-class RuntimeConfig(Record):
+class HostLocalRuntimeConfig(Record):
     """The runtime's values for the capabilities `ips` and `ipRanges`."""
 
     ips: Callable[[], list[Address]] = field(later(list_of(requested_address)), default=lambda: list)
@@ -100,7 +100,9 @@ class HostLocalConfig(Config):
     """The part of a network configuration that host-local reads."""
 
     ipam: HostLocalIpam = field(record(HostLocalIpam))
-    runtime_config: Callable[[], RuntimeConfig] = field(later(record(RuntimeConfig)), default=lambda: RuntimeConfig)
+    runtime_config: Callable[[], HostLocalRuntimeConfig] = field(
+        later(record(HostLocalRuntimeConfig)), default=lambda: HostLocalRuntimeConfig
+    )
     args: Callable[[], ConventionArgs] = field(later(record(ConventionArgs)), default=lambda: ConventionArgs)
 
 

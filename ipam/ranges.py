@@ -45,7 +45,7 @@ class Range(Record):
     """Networks of which no address is given away."""
 
 
-class Span(NamedTuple):
+class AddressSpan(NamedTuple):
     """A checked range: all addresses from `first` to `last`, both included."""
 
     subnet: Network
@@ -68,7 +68,7 @@ class Gateways(frozenset[Address]):
     def _numbers(self) -> list[tuple[int, int]]:
         return sorted((gateway.version, int(gateway)) for gateway in self)
 
-    def within(self, span: Span) -> int:
+    def within(self, span: AddressSpan) -> int:
         """Return how many of the gateways are addresses of `span`."""
         first, last = ((address.version, int(address)) for address in (span.first, span.last))
         return bisect_right(self._numbers, last) - bisect_left(self._numbers, first)
@@ -77,7 +77,7 @@ class Gateways(frozenset[Address]):
 class RangeSet:
     """Ranges of one family, of which an attachment gets one address."""
 
-    def __init__(self, spans: Sequence[Span], path: str) -> None:
+    def __init__(self, spans: Sequence[AddressSpan], path: str) -> None:
         """Make a set of at least one range, declared at `path` of the configuration."""
         self.spans = spans
         self.path = path
@@ -96,12 +96,12 @@ class RangeSet:
         """The number of addresses that can be allocated."""
         return sum(int(span.last) - int(span.first) + 1 - self.gateways.within(span) for span in self.spans)
 
-    def find(self, address: Address) -> Span | None:
+    def find(self, address: Address) -> AddressSpan | None:
         """Return the range that holds `address`, or None."""
         index = bisect_right(self._firsts, int(address)) - 1
         return self._ordered[index] if index >= 0 and self._ordered[index].holds(address) else None
 
-    def candidates(self, last: Address | None) -> Iterator[tuple[Address, Span]]:
+    def candidates(self, last: Address | None) -> Iterator[tuple[Address, AddressSpan]]:
         """Return every address that can be allocated, once: from the address after `last` on, wrapping around.
 
         If `last` is missing, or is outside the set because the configuration changed,
@@ -142,7 +142,7 @@ def resolve(declared: Sequence[tuple[str, Sequence[Range]]]) -> list[RangeSet]:
     return range_sets
 
 
-def _overlap(spans: Sequence[Span]) -> tuple[int, int] | None:
+def _overlap(spans: Sequence[AddressSpan]) -> tuple[int, int] | None:
     """Return the indices of two ranges that share an address, the lower index first; None if no two do.
 
     In the order of their first addresses, a range that overlaps any later one overlaps the next one.
@@ -177,7 +177,7 @@ def _range_set(ranges: Sequence[Range], path: str) -> RangeSet:
     return RangeSet([piece for pieces in remaining for piece in pieces], path)
 
 
-def _without(span: Span, excluded: Iterable[Network]) -> Iterator[Span]:
+def _without(span: AddressSpan, excluded: Iterable[Network]) -> Iterator[AddressSpan]:
     """Yield the ranges that remain of one, in order."""
     make = type(span.first)
     first, last = int(span.first), int(span.last)
@@ -190,7 +190,7 @@ def _without(span: Span, excluded: Iterable[Network]) -> Iterator[Span]:
         yield span._replace(first=make(first), last=span.last)
 
 
-def _span(known: Range, path: str) -> Span:
+def _span(known: Range, path: str) -> AddressSpan:
     subnet = _subnet(known.subnet, f"{path}.subnet")
     network = int(subnet.network_address)
     make = type(subnet.network_address)
@@ -214,7 +214,7 @@ def _span(known: Range, path: str) -> Span:
     for index, excluded in enumerate(known.exclude):
         if excluded.network_address not in subnet or excluded.broadcast_address not in subnet:
             raise expected(f"addresses of {subnet}", str(excluded), f"{path}.exclude[{index}]")
-    return Span(subnet, first, last, gateway)
+    return AddressSpan(subnet, first, last, gateway)
 
 
 def _subnet(declared: Cidr, path: str) -> Network:
