@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from firewall.owner import Owner
     from netlink.link import Link
-    from plugins.host_device.loan import Loan, Loans
+    from plugins.host_device.device_record import DeviceRecord, DeviceRecords
     from skel.steps import Steps
 
 _RETURN_SECONDS = 2.5
@@ -44,11 +44,11 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
         return wanted is None or not is_for_user_space(wanted)
 
     @property
-    def loans(self) -> "Loans":
+    def records(self) -> "DeviceRecords":
         """The records of this network. Raises CniError for an unread name."""
-        from plugins.host_device.loan import Loans
+        from plugins.host_device.device_record import DeviceRecords
 
-        return Loans(self.config.name, self.args.log)
+        return DeviceRecords(self.config.name, self.args.log)
 
     def make(self) -> Made:
         """Move the device into the pod, after its record is written."""
@@ -56,8 +56,8 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
         from netlink.link_wire import change_link
         from netlink.request import change
         from netlink.rtnl import Rtnl
-        from plugins.host_device.giving_back import give_back, marked
-        from plugins.host_device.loan import loan_of, locked, mark_of, up_mark_of
+        from plugins.host_device.device_record import locked, mark_of, record_of, up_mark_of
+        from plugins.host_device.device_return import marked, return_device
 
         wanted, ifname, args = self.config.require_wanted(), self.args.ifname, self.args
         if not self.has_link:
@@ -67,13 +67,13 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
             if pod.link(ifname) is not None:
                 message = f'cannot move a device to "{ifname}" in {self.netns.path}: it exists already'
                 raise CniError(Code.INTERNAL, message)
-            before = self.loans.read(args.container_id, ifname)
+            before = self.records.read(args.container_id, ifname)
             if before is not None:  # of an ADD that was killed
-                give_back(self.owner, before, args.netns, args.log)
+                return_device(self.owner, before, args.netns, args.log)
             device = self._free_device(wanted)
-            loan = loan_of(self.host, device, wanted, args.netns)
+            recorded = record_of(self.host, device, wanted, args.netns)
             self.undo.add(self._return)
-            self.loans.write(args.container_id, ifname, loan)
+            self.records.write(args.container_id, ifname, recorded)
             alias = change(change_link(device.ifindex, alias=device.name), f"set the alias of {device.name!r}")
             marks = [mark, up_mark_of(self.owner)] if device.up else [mark]
             self.host.send(*(add_altname(device.ifindex, each) for each in marks), alias)
@@ -110,12 +110,12 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
 
     def verify(self) -> None:
         """Compare the device with its record, which DEL needs."""
-        from plugins.host_device.loan import mark_of
+        from plugins.host_device.device_record import mark_of
 
         name, mtu = self.inner.name, self.config.mtu
-        loan = self.loans.read(self.args.container_id, name)
-        if loan is not None and mark_of(self.owner) not in self.inner.altnames:
-            raise CniError(Code.INTERNAL, f'"{name}" in the container is not the device "{loan.name}" of the host')
+        recorded = self.records.read(self.args.container_id, name)
+        if recorded is not None and mark_of(self.owner) not in self.inner.altnames:
+            raise CniError(Code.INTERNAL, f'"{name}" in the container is not the device "{recorded.name}" of the host')
         if not self.inner.alias:
             message = f'the alias of "{name}" in the container is missing: it is the device\'s name on the host'
             raise CniError(Code.INTERNAL, message)
@@ -126,13 +126,13 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
     def stale(self, valid: "Collection[Owner]", steps: "Steps") -> None:
         """Take back the devices of attachments that are no longer valid."""
         from netlink.rtnl import Rtnl
-        from plugins.host_device.giving_back import restore
-        from plugins.host_device.loan import locked, mark_of, network_mark, up_mark_of
+        from plugins.host_device.device_record import locked, mark_of, network_mark, up_mark_of
+        from plugins.host_device.device_return import restore
 
         with locked(self.args.interruption):
-            for owner in self.loans.attachments():
+            for owner in self.records.attachments():
                 if owner not in valid:
-                    steps.take(self._give_back, owner, "")
+                    steps.take(self._return_device, owner, "")
             # Also devices without a record, if the kernel has moved them back to the host.
             begin = network_mark(self.config.name)
             kept = {name for owner in valid for name in (mark_of(owner), up_mark_of(owner))}
@@ -159,7 +159,7 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
                 found = find_device(host, wanted)
         except CniError as error:
             raise CniError(Code.NOT_AVAILABLE, error.msg) from None
-        if found is None and not any(loan.names(wanted) for _, loan in self.loans.of_all_networks()):
+        if found is None and not any(recorded.names(wanted) for _, recorded in self.records.of_all_networks()):
             raise CniError(Code.NOT_AVAILABLE, _missing(wanted))
 
     def _free_device(self, wanted: WantedDevice) -> "Link":
@@ -168,101 +168,103 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
         A device may be on the host with a mark, after a killed call or the end of a namespace: it gets its own name
         first. Raises CniError: 7 if the device is missing, 11 if another attachment has it.
         """
-        from plugins.host_device.giving_back import marked, restore
-        from plugins.host_device.loan import is_mark, mark_of
+        from plugins.host_device.device_record import is_mark, mark_of
+        from plugins.host_device.device_return import marked, restore
         from plugins.host_device.lookup import find_device
 
-        lent = {mark_of(owner): (owner, loan) for owner, loan in self.loans.of_all_networks()}
-        wanted_ones = [(owner, loan) for owner, loan in lent.values() if loan.names(wanted)]
-        for owner, loan in wanted_ones:
-            if marked(self.host, mark_of(owner), loan.name) is not None:
-                self._restore(owner, loan)
+        lent = {mark_of(owner): (owner, recorded) for owner, recorded in self.records.of_all_networks()}
+        wanted_ones = [(owner, recorded) for owner, recorded in lent.values() if recorded.names(wanted)]
+        for owner, recorded in wanted_ones:
+            if marked(self.host, mark_of(owner), recorded.name) is not None:
+                self._restore(owner, recorded)
         device = find_device(self.host, wanted)
         if device is not None and any(map(is_mark, device.altnames)):
             # The end of a namespace has left it on the host under the name that it had in the pod.
-            owner_and_loan = next((lent[name] for name in device.altnames if name in lent), None)
-            if owner_and_loan is None:
+            owner_and_record = next((lent[name] for name in device.altnames if name in lent), None)
+            if owner_and_record is None:
                 restore(self.host, device, None, self.args.log)
             else:
-                self._restore(*owner_and_loan)
+                self._restore(*owner_and_record)
             device = find_device(self.host, wanted)
         if device is not None:
             return device
-        for owner, loan in wanted_ones:
-            if _is_in(loan, mark_of(owner)):
+        for owner, recorded in wanted_ones:
+            if _is_in(recorded, mark_of(owner)):
                 holder = f'the interface "{owner.ifname}" of the container {owner.container_id}'
                 message = f'{wanted.key}: "{wanted.value}" is in use: it is {holder}, network "{owner.network}"'
                 raise CniError(Code.TRY_AGAIN_LATER, message)
         raise CniError(Code.INVALID_CONFIG, _missing(wanted))
 
-    def _restore(self, owner: "Owner", loan: "Loan") -> None:
+    def _restore(self, owner: "Owner", recorded: "DeviceRecord") -> None:
         """Give a marked device of the host, of any network, its own name and state."""
-        from plugins.host_device.giving_back import give_back
-        from plugins.host_device.loan import Loans
+        from plugins.host_device.device_record import DeviceRecords
+        from plugins.host_device.device_return import return_device
 
-        give_back(owner, loan, "", self.args.log)
-        Loans(owner.network, self.args.log).remove(owner.container_id, owner.ifname)
+        return_device(owner, recorded, "", self.args.log)
+        DeviceRecords(owner.network, self.args.log).remove(owner.container_id, owner.ifname)
 
     def _return(self) -> None:
         """Take the attachment's device back. If its namespace is gone, wait until the kernel has moved it."""
         args = self.args
-        loan = self.loans.read(args.container_id, args.ifname)
-        if loan is None and not args.netns:
+        recorded = self.records.read(args.container_id, args.ifname)
+        if recorded is None and not args.netns:
             return
         from netlink.rtnl import Rtnl
-        from plugins.host_device.loan import locked, mark_of
+        from plugins.host_device.device_record import locked, mark_of
 
         with locked(args.interruption):
-            if self._give_back(self.owner, args.netns):
+            if self._return_device(self.owner, args.netns):
                 return
         with args.interruption.waiting(), Rtnl() as host:
             host.wait_link(mark_of(self.owner), _RETURN_SECONDS)
         with locked(args.interruption):
-            if not self._give_back(self.owner, args.netns) and loan is not None:
-                args.log(f'"{loan.name}" is in no namespace that is known: GC or the next ADD gives it its name back')
+            if not self._return_device(self.owner, args.netns) and recorded is not None:
+                args.log(
+                    f'"{recorded.name}" is in no namespace that is known: GC or the next ADD gives it its name back'
+                )
 
-    def _give_back(self, owner: "Owner", netns: str) -> bool:
+    def _return_device(self, owner: "Owner", netns: str) -> bool:
         """Take the device of an attachment back, and remove its record; the node's lock is held.
 
         Return False, and keep the record, if the kernel has yet to move the device back to the host.
         """
-        from plugins.host_device.giving_back import give_back, give_back_of_reference
+        from plugins.host_device.device_return import return_device, return_device_of_reference
 
         attachment, log = (owner.container_id, owner.ifname), self.args.log
-        loan = self.loans.read(*attachment)
-        if loan is None:
-            if netns and not give_back(owner, None, netns, log):
-                give_back_of_reference(owner.ifname, netns, log)
-        elif not give_back(owner, loan, netns, log):
-            if loan.is_of_this_boot and not loan.kind and not _is_home(loan):
+        recorded = self.records.read(*attachment)
+        if recorded is None:
+            if netns and not return_device(owner, None, netns, log):
+                return_device_of_reference(owner.ifname, netns, log)
+        elif not return_device(owner, recorded, netns, log):
+            if recorded.is_of_this_boot and not recorded.kind and not _is_on_host(recorded):
                 return False
-            if not _is_home(loan):
-                log(f'"{loan.name}" is gone: the kernel removes such interfaces with their network namespace')
-        self.loans.remove(*attachment)
+            if not _is_on_host(recorded):
+                log(f'"{recorded.name}" is gone: the kernel removes such interfaces with their network namespace')
+        self.records.remove(*attachment)
         return True
 
 
-def _is_in(loan: "Loan", mark: str) -> bool:
+def _is_in(recorded: "DeviceRecord", mark: str) -> bool:
     """Tell whether a lent device is in the pod's namespace."""
     from netlink.namespace import open_namespace
     from netlink.rtnl import Rtnl
-    from plugins.host_device.giving_back import marked
+    from plugins.host_device.device_return import marked
 
     try:
-        with open_namespace(loan.netns) as namespace, Rtnl(namespace) as pod:
+        with open_namespace(recorded.netns) as namespace, Rtnl(namespace) as pod:
             return marked(pod, mark) is not None
     except OSError:
         return False
 
 
-def _is_home(loan: "Loan") -> bool:
+def _is_on_host(recorded: "DeviceRecord") -> bool:
     """Tell whether a device is on the host without a mark: it was given back, and its record was not removed."""
     from netlink.rtnl import Rtnl
-    from plugins.host_device.loan import is_mark
+    from plugins.host_device.device_record import is_mark
 
     with Rtnl() as host:
-        found = host.link(loan.name)
-    return found is not None and found.mac == loan.mac and not any(map(is_mark, found.altnames))
+        found = host.link(recorded.name)
+    return found is not None and found.mac == recorded.mac and not any(map(is_mark, found.altnames))
 
 
 def _missing(wanted: WantedDevice) -> str:

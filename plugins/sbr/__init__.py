@@ -109,7 +109,7 @@ def delete(args: Args[SbrConfig]) -> None:
         return
     from netlink.rtnl import Rtnl
     from netlink.rules import delete_rule, list_rules
-    from plugins.sbr.tables import give_back, host_network
+    from plugins.sbr.tables import host_network, restore_routes
 
     with netns, Rtnl(netns) as pod:
         link = pod.link(args.ifname)
@@ -120,7 +120,7 @@ def delete(args: Args[SbrConfig]) -> None:
         rules = [rule for rule in list_rules(pod) if rule.src in sources and args.config.table in {None, rule.table}]
         if link is not None and args.config.table is None:
             for table in dict.fromkeys(rule.table for rule in rules):
-                give_back(pod, args.config, link, args.prev_result, table)
+                restore_routes(pod, args.config, link, args.prev_result, table)
         pod.send(*map(delete_rule, rules))
 
 

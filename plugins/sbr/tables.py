@@ -72,7 +72,7 @@ def _leave_main(pod: Rtnl, config: SbrConfig, link: Link, ips: list[IPConfig], m
     pod.send(*(copy.delete() for copy in reversed(going)))
 
 
-def give_back(pod: Rtnl, config: SbrConfig, link: Link, result: Result | None, table: int) -> None:
+def restore_routes(pod: Rtnl, config: SbrConfig, link: Link, result: Result | None, table: int) -> None:
     """Move an address's routes back to the main table; default routes only if the result has them, too.
 
     A route of another interface to the same destination stays. Routes of the kernel's own tables stay, too: only other

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from netlink import sysfs
-from plugins.host_device import loan
+from plugins.host_device import device_record
 from tests.node.faults import dispatched
 from tests.nodes import Node
 
@@ -31,8 +31,8 @@ def machine(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
         yield fd
         os.close(fd)
 
-    monkeypatch.setattr(loan, "_LOCKED", str(node.var_lib_cni))
-    monkeypatch.setattr(loan, "_FOLDER", str(node.var_lib_cni / "host-device"))
+    monkeypatch.setattr(device_record, "_LOCKED", str(node.var_lib_cni))
+    monkeypatch.setattr(device_record, "_FOLDER", str(node.var_lib_cni / "host-device"))
     monkeypatch.setattr(sysfs, "_SYS", str(root))
     monkeypatch.setattr(sysfs, "_own_root", own_root)
     return root

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from netlink.socket import Socket
-from plugins.host_device import loan
+from plugins.host_device import device_record
 from tests.masters import names
 from tests.node.faults import FaultAt, answer_lost_at, dispatched, failing_at, fails_at_every_step
 from tests.node.host_device.devices import (
@@ -22,8 +22,8 @@ from tests.nodes import HANG, Node, until_usable
 def test_at_every_request_to_the_kernel(
     node: Node, direct_bin_dir: Path, fault_at: FaultAt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loan, "_LOCKED", str(node.var_lib_cni))
-    monkeypatch.setattr(loan, "_FOLDER", str(node.var_lib_cni / "host-device"))
+    monkeypatch.setattr(device_record, "_LOCKED", str(node.var_lib_cni))
+    monkeypatch.setattr(device_record, "_FOLDER", str(node.var_lib_cni / "host-device"))
     node.pod_namespace("one")
     for command in [
         "ip link add dev7 mtu 1450 type veth peer name dev8",
@@ -44,8 +44,8 @@ def test_add_is_killed_at_every_request_to_the_kernel(
     node: Node, direct_bin_dir: Path, monkeypatch: pytest.MonkeyPatch, *, sends_first: bool
 ) -> None:
     """DEL gives the device back, wherever the ADD has left it."""
-    monkeypatch.setattr(loan, "_LOCKED", str(node.var_lib_cni))
-    monkeypatch.setattr(loan, "_FOLDER", str(node.var_lib_cni / "host-device"))
+    monkeypatch.setattr(device_record, "_LOCKED", str(node.var_lib_cni))
+    monkeypatch.setattr(device_record, "_FOLDER", str(node.var_lib_cni / "host-device"))
     netns = node.pod_namespace("one")
     node.run(["ip", "link", "add", "dev7", "type", "veth", "peer", "name", "dev8"])
     node.run(["ip", "address", "add", "192.0.2.1/24", "dev", "dev7"])

@@ -34,7 +34,7 @@ _RTN_UNICAST = 1
 _SCOPE_LINK = 253
 
 
-class LentAddress(Record):
+class RecordedAddress(Record):
     """An address of the device."""
 
     address: Cidr = field(cidr)
@@ -43,7 +43,7 @@ class LentAddress(Record):
     broadcast: bool = field(boolean, default=False)
 
 
-class Loan(Record):
+class DeviceRecord(Record):
     """A device as it was on the host; `mtu` in bytes."""
 
     boot: str = field(string, default="")
@@ -63,7 +63,7 @@ class Loan(Record):
     promiscuous: bool = field(boolean, default=False)
     master: str = field(string, default="")
     """The name of the bridge that it is a port of."""
-    addresses: list[LentAddress] = field(list_of(record(LentAddress)), default=list)
+    addresses: list[RecordedAddress] = field(list_of(record(RecordedAddress)), default=list)
     """Permanent ones; DHCP clients and routers give the others again."""
     routes: list[Route] = field(list_of(record(Route)), default=list)
 
@@ -78,7 +78,7 @@ class Loan(Record):
         return same.get(wanted.key) == wanted.value
 
 
-def loan_of(rtnl: "Rtnl", link: "Link", wanted: "WantedDevice | None" = None, netns: str = "") -> Loan:
+def record_of(rtnl: "Rtnl", link: "Link", wanted: "WantedDevice | None" = None, netns: str = "") -> DeviceRecord:
     """Return the record of a device that is about to move, into the pod or out of it. Raises NetlinkError."""
     from plugins.attach.pod_interface import FAMILIES
 
@@ -97,7 +97,7 @@ def loan_of(rtnl: "Rtnl", link: "Link", wanted: "WantedDevice | None" = None, ne
         if route.kind == _RTN_UNICAST and route.protocol not in _MADE_AGAIN
     ]
     master = rtnl.link(link.master) if link.master else None
-    return Loan(
+    return DeviceRecord(
         boot=_boot_id(),
         key=wanted.key if wanted else "",
         value=wanted.value if wanted else "",
@@ -111,7 +111,7 @@ def loan_of(rtnl: "Rtnl", link: "Link", wanted: "WantedDevice | None" = None, ne
         promiscuous=link.promiscuous,
         master=master.name if master else "",
         addresses=[
-            LentAddress(address=each.interface, nodad=each.nodad, broadcast=each.broadcast)
+            RecordedAddress(address=each.interface, nodad=each.nodad, broadcast=each.broadcast)
             for each in rtnl.addresses(link.ifindex)
             if each.permanent and not (each.scope == _SCOPE_LINK and each.interface.version == 6)  # noqa: PLR2004 -- IPv6
         ],
@@ -120,7 +120,7 @@ def loan_of(rtnl: "Rtnl", link: "Link", wanted: "WantedDevice | None" = None, ne
     )
 
 
-class Loans:
+class DeviceRecords:
     """The records of one network's attachments, below /var/lib/cni/host-device."""
 
     def __init__(self, network: str, log: "Callable[[str], None]") -> None:
@@ -128,18 +128,18 @@ class Loans:
         self._network = network
         self._log = log
 
-    def read(self, container_id: str, ifname: str) -> Loan | None:
+    def read(self, container_id: str, ifname: str) -> DeviceRecord | None:
         """Return the record of an attachment; None if there is none, or it cannot be read. Raises OSError."""
         try:
             state = self._files.read(container_id, ifname)
-            return None if state is None else Loan.decode(state)
+            return None if state is None else DeviceRecord.decode(state)
         except CniError as error:
             self._log(f"ignoring a record of a lent device: {error}")
             return None
 
-    def write(self, container_id: str, ifname: str, loan: Loan) -> None:
+    def write(self, container_id: str, ifname: str, recorded: DeviceRecord) -> None:
         """Store the record of an attachment. Raises OSError."""
-        self._files.write(container_id, ifname, loan.encode())
+        self._files.write(container_id, ifname, recorded.encode())
 
     def remove(self, container_id: str, ifname: str) -> None:
         """Remove the record of an attachment, if there is one, and with the last its folder. Raises OSError."""
@@ -154,15 +154,15 @@ class Loans:
 
         return [Owner(self._network, *attachment) for attachment in self._files.attachments()]
 
-    def of_all_networks(self) -> "list[tuple[Owner, Loan]]":
+    def of_all_networks(self) -> "list[tuple[Owner, DeviceRecord]]":
         """Return every record of the node. Raises OSError."""
         found = []
         for name in _networks():
-            loans = Loans(name, self._log)
-            for owner in loans.attachments():
-                loan = loans.read(owner.container_id, owner.ifname)
-                if loan is not None:
-                    found.append((owner, loan))
+            records = DeviceRecords(name, self._log)
+            for owner in records.attachments():
+                recorded = records.read(owner.container_id, owner.ifname)
+                if recorded is not None:
+                    found.append((owner, recorded))
         return found
 
 
@@ -191,7 +191,7 @@ def up_mark_of(owner: "Owner") -> str:
     return f"{mark_of(owner)}{_UP}"
 
 
-def tells_up(names: "Iterable[str]") -> bool:
+def was_up(names: "Iterable[str]") -> bool:
     """Tell whether these alternative names are of a lent device that was up."""
     return any(is_mark(name) and name.endswith(_UP) for name in names)
 
