@@ -1,7 +1,7 @@
 """dummy: the pod has addresses on an interface that leads nowhere; packets to other machines on it are dropped."""
 
 from plugins.attach.driver import Made
-from plugins.attach.keys import InterfaceConfig
+from plugins.attach.interface_config import InterfaceConfig
 from plugins.attach.made_in_pod import MadeInPod
 from plugins.attach.sequence import interface_plugin
 from skel import CniError, Code

@@ -10,7 +10,7 @@ from lean.typing import TYPE_CHECKING
 from plugins.attach.attachment import pod_ips
 from plugins.attach.driver import Driver, Made, interface_of
 from plugins.attach.gateways import check_forwarding, forward, held_gateways, set_gateways
-from plugins.attach.keys import PairConfig, random_mac
+from plugins.attach.interface_config import PairConfig, random_mac
 from plugins.attach.sequence import interface_plugin
 from skel import Address, Cidr, CniError, Code, IPConfig, with_length
 

@@ -2,7 +2,7 @@
 
 from lean.typing import TYPE_CHECKING, Mapping
 from plugins.attach.driver import Made
-from plugins.attach.keys import InterfaceConfig
+from plugins.attach.interface_config import InterfaceConfig
 from plugins.attach.made_in_pod import MadeInPod
 from plugins.attach.sequence import interface_plugin
 from skel import CniError, Code, boolean, field, integer_between, interface_name, mac, optional, string

@@ -16,7 +16,7 @@ A driver module imports `netlink` inside its methods or for type checkers alone:
 
 from lean.typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from plugins.attach.attachment import firewall_of, owner_of
-from plugins.attach.keys import AutoMtuConfig, InterfaceConfig
+from plugins.attach.interface_config import AutoMtuConfig, InterfaceConfig
 from skel import Args, Cidr, Interface, Result, Undo
 
 if TYPE_CHECKING:

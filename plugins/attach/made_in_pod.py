@@ -2,7 +2,7 @@
 
 from lean.typing import TYPE_CHECKING, TypeVar
 from plugins.attach.driver import Driver
-from plugins.attach.keys import InterfaceConfig
+from plugins.attach.interface_config import InterfaceConfig
 from skel import CniError, Code
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from lean.typing import Any
 from plugins.attach.driver import Driver
-from plugins.attach.keys import AUTO, MTU_MIN
+from plugins.attach.interface_config import AUTO, MTU_MIN
 from skel import Args, CniError, Code
 
 

@@ -10,7 +10,7 @@ from _socket import AF_INET, AF_INET6
 
 from lean.typing import TYPE_CHECKING, TypeVar
 from plugins.attach.driver import Made
-from plugins.attach.keys import AutoMtuConfig
+from plugins.attach.interface_config import AutoMtuConfig
 from plugins.attach.made_in_pod import MadeInPod
 from skel import CniError, Code, boolean, field, interface_name, optional
 

@@ -8,7 +8,7 @@ them.
 from lean.typing import Any
 from plugins.attach.attachment import kept_rtnl, open_pod, pod_ips
 from plugins.attach.driver import Driver
-from plugins.attach.keys import MasqueradeConfig
+from plugins.attach.interface_config import MasqueradeConfig
 from skel import CniError, Code
 from skel.steps import Steps
 

@@ -7,7 +7,7 @@ from lean import span
 from lean.typing import Any, Callable, Sequence, TypeVar
 from plugins.attach.attachment import kept_rtnl, open_pod, pod_ips, valid_owners
 from plugins.attach.driver import Driver, interface_of
-from plugins.attach.keys import AUTO, InterfaceConfig, MasqueradeConfig, random_mac
+from plugins.attach.interface_config import AUTO, InterfaceConfig, MasqueradeConfig, random_mac
 from skel import Args, Cidr, CniError, Code, Interface, Plugin, Result
 from skel.delegate import ipam_add, ipam_check, ipam_delete, ipam_gc, ipam_status
 from skel.steps import Steps

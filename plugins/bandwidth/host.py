@@ -16,7 +16,7 @@ from netlink.shaper import Shape, flaw, is_redirected, redirect, shape, stop_red
 from netlink.traffic_control import INGRESS, Bucket, find_qdisc
 from plugins.attach.attachment import open_pod, owner_of
 from plugins.attach.driver import interface_of
-from plugins.attach.keys import random_mac
+from plugins.attach.interface_config import random_mac
 from plugins.bandwidth import BandwidthConfig, Limit
 from plugins.bandwidth.ifb import KIND, create_ifb, find_ifb
 from skel import Args, CniError, Code, Interface, Result, Undo

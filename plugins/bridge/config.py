@@ -1,6 +1,6 @@
 """The configuration of the bridge plugin: every key of the reference plugin's, typed and checked."""
 
-from plugins.attach.keys import PairConfig
+from plugins.attach.interface_config import PairConfig
 from skel import (
     CniError,
     Code,

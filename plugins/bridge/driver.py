@@ -4,7 +4,7 @@ from lean.typing import TYPE_CHECKING
 from plugins.attach.attachment import pod_ips
 from plugins.attach.driver import Driver, Made, interface_of
 from plugins.attach.gateways import add_default_routes, forward, held_gateways, set_gateways
-from plugins.attach.keys import random_mac
+from plugins.attach.interface_config import random_mac
 from plugins.bridge.config import BridgeConfig
 from skel import Args, Cidr, CniError, Code
 

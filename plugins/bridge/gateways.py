@@ -10,7 +10,7 @@ from netlink.namespace import Namespace
 from netlink.request import RtnlRequest
 from netlink.rtnl import Rtnl
 from plugins.attach.host_veth import host_veth_name
-from plugins.attach.keys import random_mac
+from plugins.attach.interface_config import random_mac
 from plugins.attach.veth_pair import delete_own
 from plugins.bridge.config import BridgeConfig
 from plugins.bridge.host import BridgeUndo, bring_up, connect, tag

@@ -1,7 +1,7 @@
 """The configuration of host-device: one key that says which interface it is."""
 
 from lean.typing import NamedTuple
-from plugins.attach.keys import InterfaceConfig, RuntimeConfig
+from plugins.attach.interface_config import InterfaceConfig, RuntimeConfig
 from skel import CniError, Code, expected, field, mac, optional, record, string
 
 DEVICES = "/sys/devices/"

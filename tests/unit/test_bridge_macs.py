@@ -2,7 +2,7 @@
 
 import pytest
 
-from plugins.attach.keys import random_mac
+from plugins.attach.interface_config import random_mac
 
 
 @pytest.mark.parametrize(
