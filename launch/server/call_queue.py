@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from .handoff import Handoff
-from .process_state import CallerState
+from .process import CallerState
 from .protocol import CALLER_DESCRIPTORS, LauncherRequest
 from .slots import LOCKED_NETWORK_SLOTS, Slot, Slots
 

@@ -11,7 +11,7 @@ from time import monotonic
 from launch import PLUGINS
 
 from .peer import CREDENTIALS_BYTES, Identity, judge
-from .process_state import CallerState
+from .process import CallerState
 from .protocol import (
     CALLER_DESCRIPTORS,
     DESCRIPTORS,

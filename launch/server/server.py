@@ -22,8 +22,7 @@ from .call_queue import CallQueue
 from .listening import Listening, ListeningError, passed_sockets
 from .peer import PeerError, own_identity
 from .pool import Pool
-from .process import log, name_process
-from .process_state import UMASK, is_open
+from .process import UMASK, is_open, log, name_process
 from .slots import Shared, Slot, Slots
 from .warmup import warm_up
 from .worker import IDLE_NAME, Worker

@@ -18,8 +18,7 @@ from .call import Cancellation, ServedCall
 from .call_queue import take_queued
 from .handoff import Handoff
 from .peer import PeerError
-from .process import log, set_comm
-from .process_state import ProcessState
+from .process import ProcessState, log, set_comm
 from .protocol import HandoffError
 from .slots import Shared, Slot, WorkerState
 
