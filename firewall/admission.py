@@ -12,7 +12,7 @@ The other backends are imported in functions: a DEL that finds no address in tha
 """
 
 from firewall import admission_nft
-from firewall.admission_subject import Admission
+from firewall.admission_table import Admission
 from firewall.iptables_program import find, run
 from firewall.iptables_variant import FAMILIES, Family, program_of, programs_with
 from firewall.owner import Owner

@@ -11,7 +11,7 @@ without a limit for the first answer of a bus. So all requests on a connection h
 import errno
 import time
 
-from firewall.admission_subject import Admission
+from firewall.admission_table import Admission
 from firewall.owner import Owner
 from firewall.tables import Interface, Tables, alone
 from lean.contextlib import contextmanager

@@ -12,7 +12,7 @@ goes, as with the reference: a pod of the other suite may need them. The rules d
 lists the addresses of each.
 """
 
-from firewall.admission_subject import ISOLATED, Admission, Ingress
+from firewall.admission_table import ISOLATED, Admission, Ingress
 from firewall.iptables_program import IptablesError, Program, restore, run
 from firewall.iptables_variant import FAMILIES, Family, default_program, program_of, program_with, programs_with
 from firewall.owner import Owner

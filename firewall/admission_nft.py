@@ -31,10 +31,10 @@ it has rules.
 
 import errno
 
-from firewall.admission_subject import ISOLATED, SAME_BRIDGE, Admission, Ingress
 from firewall.admission_table import (
     ATTACHMENTS,
     BRIDGES,
+    ISOLATED,
     MEMBERS,
     OBJECTS,
     OWNERS,
@@ -44,6 +44,9 @@ from firewall.admission_table import (
     PORTS_HOOK,
     RULES,
     SAME,
+    SAME_BRIDGE,
+    Admission,
+    Ingress,
     SeenAdmission,
     counter_name,
     is_whole,

@@ -1,10 +1,13 @@
-"""The tables of `firewall.admission_nft`: names, rules, and the look-up of one attachment's elements."""
+"""The admission of an attachment, and the tables of `firewall.admission_nft` that have it.
 
-from firewall.admission_subject import ISOLATED, Ingress
+A configuration asks for an `Admission`. Of the tables, here are names, rules, and the look-up of one attachment's
+elements.
+"""
+
 from firewall.owner import Owner
-from firewall.tables import Address
+from firewall.tables import Address, Interface
 from lean.hashing import sha256
-from lean.typing import Any, Final, Iterable
+from lean.typing import Any, Final, Iterable, NamedTuple, Sequence
 from netlink.netfilter import LookUp, Netfilter
 from netlink.nft_expressions import (
     ESTABLISHED,
@@ -22,6 +25,11 @@ from netlink.nft_expressions import (
 from netlink.nft_transaction import Hook, KeyType, Transaction
 from netlink.nft_wire import ACCEPT, BRIDGE, DROP, INET, JUMP, Attributes
 from netlink.nftables import NftChain, NftTable
+
+SAME_BRIDGE: Final = "same-bridge"
+ISOLATED: Final = "isolated"
+ADMIN_CHAIN: Final = "CNI-ADMIN"
+ZONE: Final = "trusted"
 
 _TABLE: Final = "cni_harness_firewall"
 HOOK = Hook("filter", 2, 0)  # NF_INET_FORWARD; priority filter
@@ -41,6 +49,30 @@ OBJECTS: Final = 9
 _ADDRESSES = {4: KeyType(7, 4, 2), 6: KeyType(8, 16, 2)}  # ipv4_addr, ipv6_addr
 _NAME = KeyType(41, 16, 1)  # ifname
 _PAIR = KeyType(41 << 6 | 41, 32, 0)  # ifname . ifname
+
+
+class Ingress(NamedTuple):
+    """A restriction of the traffic between pods."""
+
+    policy: str
+    """`SAME_BRIDGE`: pods of other restricted bridges do not reach the pod. `ISOLATED`: nor do those of its own."""
+    bridge: str
+    """The host's interface that the pods of the network share."""
+    port: str = ""
+    """The pod's port of the bridge; "" if it is not known."""
+
+
+class Admission(NamedTuple):
+    """The addresses that the firewall lets pass, and by which means. Without addresses: any that the owner has."""
+
+    addresses: Sequence[Interface] = ()
+    ingress: Ingress | None = None
+    backend: str | None = None
+    """`nftables`, `iptables`, `firewalld`; None for a choice by the node's firewall."""
+    admin_chain: str = ADMIN_CHAIN
+    """The chain of iptables that comes before the rules of pods."""
+    zone: str = ZONE
+    """The zone of firewalld."""
 
 
 def open_table(netfilter: Netfilter) -> NftTable:
@@ -145,7 +177,7 @@ class SeenAdmission:
         if ingress:
             bridge = table.element_question(BRIDGES, name_key(ingress.bridge))
             same = table.element_question(SAME, pair_key(ingress.bridge))
-            names = {policy: counter_name(ingress._replace(policy=policy)) for policy in POLICIES}
+            names = {policy: counter_name(ingress._replace(policy=policy)) for policy in (SAME_BRIDGE, ISOLATED)}
             counters = {policy: table.counter_question(name) for policy, name in names.items()}
             ports_base = ports.chain_question(FORWARD)
             port = ports.element_question(PORTS, name_key(ingress.port))
@@ -166,6 +198,3 @@ class SeenAdmission:
         self.listed = listed.found
         self.member = member.found
         self.pods = {ip: question.found for ip, question in pods.items() if question.found}
-
-
-POLICIES: Final = ("same-bridge", ISOLATED)

@@ -24,7 +24,7 @@ from skel.steps import Steps
 from skel.versions import REFERENCE_RELEASE
 
 if TYPE_CHECKING:
-    from firewall.admission_subject import Admission, Ingress
+    from firewall.admission_table import Admission, Ingress
 
 _OPEN = "open"
 _CHAIN_MAX = 28
@@ -114,7 +114,7 @@ def repair(args: Args[FirewallConfig]) -> None:
 
 def _admission(args: Args[FirewallConfig]) -> "Admission":
     """Return the admission of the addresses in prevResult, as configured. Raises CniError (7)."""
-    from firewall.admission_subject import ADMIN_CHAIN, ZONE, Admission
+    from firewall.admission_table import ADMIN_CHAIN, ZONE, Admission
 
     config = args.config
     return Admission(
@@ -129,7 +129,7 @@ def _admission(args: Args[FirewallConfig]) -> "Admission":
 
 def _ingress(args: Args[FirewallConfig]) -> "Ingress | None":
     """Return the ingress policy, and the bridge and the port that prevResult names. Raises CniError (7)."""
-    from firewall.admission_subject import Ingress
+    from firewall.admission_table import Ingress
 
     policy = args.config.ingress_policy
     if policy is None or policy == _OPEN or args.prev_result is None:
