@@ -4,7 +4,6 @@ They import nothing of the other rooms. A plugin author's own `plugins`, `conf` 
 before ours, so the conformance suite works in a process of its own.
 """
 
-from cni_harness_pytest.declaration import ConformanceWarning, conformance
-from cni_harness_pytest.process import write_launchers
+from cni_harness_pytest.declaration import ConformanceWarning, conformance, write_launchers
 
 __all__ = ["ConformanceWarning", "conformance", "write_launchers"]

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from cni_harness_pytest.declaration import ConformanceWarning, Declaration, declared_by
-from cni_harness_pytest.process import Session
+from cni_harness_pytest.declaration import ConformanceWarning, Declaration, Session, declared_by
 
 if TYPE_CHECKING:
     from _pytest._code.code import TerminalRepr, TracebackStyle
