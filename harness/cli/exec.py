@@ -106,7 +106,7 @@ def _in_container(
 
 def _show_own_files(resolv_conf: Path) -> None:
     """Give this process the pod's files that depend on the network, as ip-netns(8) does for its own namespaces."""
-    from netlink.mounts import mount_own_sysfs, private_mounts
+    from netlink.own_namespaces import mount_own_sysfs, private_mounts
 
     missing = [str(path) for path in (resolv_conf, HOST_RESOLV_CONF) if not path.exists()]
     if missing:

@@ -11,7 +11,7 @@ def obtain_privileges(verb: str, *, keeps: bool = False) -> None:
     Raises ClickException if the kernel refuses that; it names the setting. `keeps` is for nodes that stay, which is
     impossible there: it raises ClickException, too.
     """
-    from netlink.user_namespace import has_capabilities
+    from netlink.own_namespaces import has_capabilities
 
     if has_capabilities():
         return

@@ -21,8 +21,15 @@ from harness.runtime.own_folders import OwnFolders, own_folders
 from harness.runtime.pods import PodStore
 from harness.runtime.sandbox import NETNS_DIR, create_sandbox, sandbox_exists
 from lean import recorded_by, recorder
-from netlink.mounts import HeldMounts, bind_over, enter_own_mounts, make_read_only, mount_layers, mount_own_sysfs
 from netlink.namespace import Namespace, entered, open_namespace, remove_namespace
+from netlink.own_namespaces import (
+    HeldMounts,
+    bind_over,
+    enter_own_mounts,
+    make_read_only,
+    mount_layers,
+    mount_own_sysfs,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from netlink.mounts import mount_points
+from netlink.own_namespaces import mount_points
 
 LOGS: Final = Path("/var/log")
 _HELD: Final = (Path("/data"), Path("/tmp"))  # noqa: S108 -- the machine's, by its name

@@ -12,9 +12,8 @@ from typing import Final
 from harness.locations import DEFAULT_STATE_DIR
 from harness.runtime.node import VAR_LIB_CNI
 from harness.runtime.sandbox import NETNS_DIR
-from netlink.mounts import mount_writable_view
+from netlink.own_namespaces import enter_user_namespace, mount_writable_view
 from netlink.sysctl import read_sysctl
-from netlink.user_namespace import enter_user_namespace
 
 SETTINGS: Final = {
     "user/max_user_namespaces": "0",

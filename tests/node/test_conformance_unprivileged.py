@@ -13,7 +13,7 @@ import pytest
 
 from harness.conformance.catalogue import checks
 from harness.runtime.user_namespace import refusing_settings
-from netlink.mounts import mount_points
+from netlink.own_namespaces import mount_points
 from tests.cli import REFERENCE_BIN_DIR, ROOT, SYSTEM_PYTHON, bridge_network
 
 pytestmark = pytest.mark.sudo

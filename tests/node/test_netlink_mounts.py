@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from netlink.mounts import private_mounts
+from netlink.own_namespaces import private_mounts
 from tests.nodes import Node
 
 pytestmark = pytest.mark.sudo
@@ -34,7 +34,7 @@ def test_what_is_bound_does_not_leave_through_a_shared_mount(tmp_path: Path) -> 
     script = (
         "import sys, threading\n"
         "from pathlib import Path\n"
-        "from netlink.mounts import private_mounts\n"
+        "from netlink.own_namespaces import private_mounts\n"
         "def mount():\n"
         "    private_mounts({sys.argv[1] + '/target': sys.argv[1] + '/source'})\n"
         "    print(Path('/proc/thread-self/mountinfo').read_text().count('/target'))\n"
@@ -60,7 +60,7 @@ def test_in_a_chroot_that_is_no_mount_point_nothing_leaves_either(tmp_path: Path
     script = (
         "import os, threading\n"
         "from pathlib import Path\n"
-        "from netlink.mounts import private_mounts\n"
+        "from netlink.own_namespaces import private_mounts\n"
         "def mount():\n"
         "    private_mounts({'/target': '/source'})\n"
         "    print(Path('/target/name').read_text(), os.getcwd())\n"

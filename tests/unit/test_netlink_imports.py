@@ -20,7 +20,7 @@ def loaded(script: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "module", ["netlink.namespace", "netlink.sysctl", "netlink.mounts", "netlink.socket", "netlink.rtnl"]
+    "module", ["netlink.namespace", "netlink.sysctl", "netlink.own_namespaces", "netlink.socket", "netlink.rtnl"]
 )
 def test_the_light_modules_load_no_pyroute2(module: str) -> None:
     assert not {name for name in loaded(f"import {module}") if name.startswith(("pyroute2", "netaddr"))}
