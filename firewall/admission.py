@@ -18,9 +18,8 @@ from firewall.iptables_variant import FAMILIES, Family, program_of, programs_wit
 from firewall.owner import Owner
 from firewall.tables import Interface, Tables
 from lean.typing import Collection, Final, Sequence
-from netlink.nft_reading import refuses
 from netlink.nft_wire import DROP, INET
-from netlink.nftables import NftTable
+from netlink.nftables import NftTable, refuses
 from skel.steps import Steps
 
 NFTABLES: Final = "nftables"

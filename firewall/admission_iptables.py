@@ -19,8 +19,7 @@ from firewall.owner import Owner
 from firewall.tables import Interface, Tables, alone
 from lean.functools import partial
 from lean.typing import Callable, Collection, Final, Iterator, Sequence
-from netlink.nft_reading import mentions
-from netlink.nftables import NftTable
+from netlink.nftables import NftTable, mentions
 
 _TABLE: Final = "filter"
 _FORWARD: Final = "CNI-FORWARD"

@@ -10,8 +10,8 @@ from firewall.port_mapping import ForwardedPort, Forwarding
 from firewall.tables import alone, with_port
 from lean.ipaddress import ip_address, ip_network
 from lean.typing import Collection, Final
-from netlink.nft_reading import matches
 from netlink.nft_transaction import NftRule
+from netlink.nftables import matches
 
 Rules = dict[str, list[str]]
 """Rules by chain."""

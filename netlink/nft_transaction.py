@@ -53,7 +53,7 @@ class NftRule(NamedTuple):
     handle: bytes
     comment: str
     expressions: bytes = b""
-    """See `netlink.nft_reading`."""
+    """See `netlink.nftables`."""
 
 
 class Transaction:

@@ -1,16 +1,20 @@
 """nftables by netlink: transactions of which all or nothing is done, and look-ups of single objects.
 
+Of rules of other programs, expressions are read as far as a few questions need it. iptables makes its own targets as
+expressions, too.
+
 Interface: nf_tables, as in include/uapi/linux/netfilter/nf_tables.h. Nothing here is cached, since other
 processes change the tables at the same time.
 """
 
 import errno
 
-from lean.typing import Callable, Container, NamedTuple, TypeVar
+from lean.typing import Callable, Container, Iterator, NamedTuple, TypeVar
 from netlink.netfilter import LookUp, Netfilter
 from netlink.nft_transaction import Hook, NftRule, Transaction
 from netlink.nft_wire import (
     ACCEPT,
+    DROP,
     Attributes,
     Element,
     attributes_of,
@@ -20,7 +24,7 @@ from netlink.nft_wire import (
     encode_message,
     number,
 )
-from netlink.wire import DumpInterruptedError, NetlinkError, string, values
+from netlink.wire import DumpInterruptedError, NetlinkError, items, string, values
 
 T = TypeVar("T")
 
@@ -37,6 +41,14 @@ LOST_RACES = frozenset({errno.ENOENT, errno.EEXIST, errno.EBUSY, errno.ERESTART}
 
 ATTEMPTS = 200
 """How often to look again. An attempt fails only because another's succeeded, so as a rule few are needed."""
+
+_EXPRESSION_NAME, _EXPRESSION_DATA = 1, 2  # NFTA_EXPR_*
+_IMMEDIATE_DATA = 2
+_VERDICT, _VERDICT_CODE = 2, 1
+_TARGET_NAME = 1
+_MATCH_NAME, _MATCH_INFO = 1, 3  # NFTA_MATCH_*
+_COMPARED_DATA = 3  # NFTA_CMP_DATA
+_DATA_VALUE = 1
 
 
 class NftChain(NamedTuple):
@@ -232,3 +244,36 @@ def _chain(reply: dict[int, bytes]) -> NftChain:
 
 def _element(reply: dict[int, bytes]) -> Element:
     return next(elements_in(reply[3]))
+
+
+def refuses(rule: NftRule) -> bool:
+    """Tell whether the rule drops or rejects the packets that it matches."""
+    return any(_refuses(name, encoded) for name, encoded in _expressions(rule))
+
+
+def mentions(rule: NftRule, value: bytes) -> bool:
+    """Tell whether the rule compares a part of packets with `value`, such as an address."""
+    compared = (values(encoded) for name, encoded in _expressions(rule) if name == "cmp")
+    return any(values(each.get(_COMPARED_DATA, b"")).get(_DATA_VALUE) == value for each in compared)
+
+
+def matches(rule: NftRule, kind: str) -> list[bytes]:
+    """Return the settings of the rule's matches of a kind of iptables, such as "multiport": structs of the kernel."""
+    found = (values(encoded) for name, encoded in _expressions(rule) if name == "match")
+    return [each.get(_MATCH_INFO, b"") for each in found if string(each.get(_MATCH_NAME, b"")) == kind]
+
+
+def _refuses(name: str, encoded: bytes) -> bool:
+    if name == "reject":
+        return True
+    attributes = values(encoded)
+    if name == "target":
+        return string(attributes.get(_TARGET_NAME, b"")) == "REJECT"
+    verdict = values(values(attributes.get(_IMMEDIATE_DATA, b"")).get(_VERDICT, b"")) if name == "immediate" else {}
+    return _VERDICT_CODE in verdict and number(verdict[_VERDICT_CODE]) == DROP
+
+
+def _expressions(rule: NftRule) -> Iterator[tuple[str, bytes]]:
+    for _, item in items(rule.expressions):
+        expression = values(item)
+        yield string(expression[_EXPRESSION_NAME]), expression.get(_EXPRESSION_DATA, b"")
