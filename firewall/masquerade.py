@@ -12,7 +12,7 @@ from lean.typing import TYPE_CHECKING, Collection, Final, Sequence
 from skel.steps import Steps
 
 if TYPE_CHECKING:
-    from firewall.backend import Backend, Leftovers
+    from firewall.tables import Backend, Leftovers
 
 _DEFAULT: Final = "nftables"
 _BACKENDS: "Final[dict[str, Backend[Sequence[Interface]]]]" = {

@@ -14,7 +14,7 @@ from skel.steps import Steps
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from firewall.backend import Backend, Leftovers
+    from firewall.tables import Backend, Leftovers
 
 _BACKENDS: "Final[dict[str, Backend[Forwarding]]]" = {
     "nftables": port_mappings_nft,

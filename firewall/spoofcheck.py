@@ -8,7 +8,7 @@ from lean.typing import TYPE_CHECKING, Collection, Final
 from skel.steps import Steps
 
 if TYPE_CHECKING:
-    from firewall.backend import Backend, Leftovers
+    from firewall.tables import Backend, Leftovers
 
 _BACKEND: "Final[Backend[Port]]" = spoofcheck_nft
 _ALL: "Final[tuple[Leftovers[Port], ...]]" = (_BACKEND, spoofcheck_reference)

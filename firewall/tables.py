@@ -1,4 +1,6 @@
-"""The parts that all backends share: their arguments, types of addresses, and keys of owners.
+"""The parts that all backends share: their verbs, their arguments, types of addresses, and keys of owners.
+
+A module implements the verbs as functions; mypy compares them with the protocols `Backend` and `Leftovers`.
 
 A kernel may lack nftables for frames between the ports of bridges. It answers EOPNOTSUPP or EAFNOSUPPORT if the family
 was left out, and ENOENT if a module is missing. ENOENT is also the answer if another process has removed an object.
@@ -8,7 +10,7 @@ import errno
 
 from lean.hashing import sha256
 from lean.ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network, ip_network
-from lean.typing import Callable, Final, Iterator, Mapping, NamedTuple
+from lean.typing import TYPE_CHECKING, Callable, Final, Iterator, Mapping, NamedTuple
 from netlink.netfilter import Netfilter
 from netlink.nft_transaction import Hook, KeyType
 from netlink.nft_wire import BRIDGE
@@ -79,3 +81,38 @@ def demand_bridge_family(tables: Tables, hook: Hook, doing: str) -> None:
             lack = "this kernel has no nftables for bridges (CONFIG_NF_TABLES_BRIDGE)"
             raise NetlinkError(errno.EOPNOTSUPP, f"{doing}: {lack}") from error
         raise
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from typing import Protocol, TypeVar
+
+    from firewall.owner import Owner
+
+    Subject_contra = TypeVar("Subject_contra", contravariant=True)
+    """The objects that a backend treats: the addresses to masquerade, or the bridge port to check."""
+
+    class Leftovers(Protocol[Subject_contra]):
+        """Rules of another plugin suite: they are recognized and removed, and never made.
+
+        Each verb costs one look-up if there are none. All raise OSError, of which NetlinkError and IptablesError are
+        kinds.
+        """
+
+        def remove(self, tables: Tables, owner: Owner, subject: Subject_contra, /) -> object:
+            """Remove the owner's rules; it is no error if there are none. A backend may return the removed objects."""
+
+        def holds(self, tables: Tables, owner: Owner, subject: Subject_contra, /) -> bool:
+            """Tell whether the owner's rules are complete and in force."""
+
+    class Backend(Leftovers[Subject_contra], Protocol[Subject_contra]):
+        """A backend that can be configured."""
+
+        def apply(self, tables: Tables, owner: Owner, subject: Subject_contra, /) -> None:
+            """Make the rules. Existing rules stay; another owner's leftover elements are replaced."""
+
+        def collect(self, tables: Tables, network: str, valid: Collection[Owner], /) -> None:
+            """Remove the rules of the network's attachments that are not in `valid`; go on past errors.
+
+            Also raises CniError for several errors together.
+            """
