@@ -358,11 +358,11 @@ def test_a_label_is_that_of_the_process_that_makes_the_tap(
     node: Node, direct_bin_dir: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The kernel's file is another one here, for want of SELinux; the rest is real."""
-    from plugins.attach import labelled_tap
+    from plugins import tap
 
     label = tmp_path / "exec"
     label.touch()
-    monkeypatch.setattr(labelled_tap, "_LABEL_OF_NEXT_PROGRAM", str(label))
+    monkeypatch.setattr(tap, "_LABEL_OF_NEXT_PROGRAM", str(label))
     netns = node.pod_namespace("one")
     keys = {"selinuxContext": "a:b:c", "owner": 1001, "group": 2002, "multiQueue": True}
 
