@@ -15,7 +15,6 @@ from harness.snapshot.state import FILES
 from harness.views.otlp import otlp_document
 from harness.views.run_spans import read_spans
 from harness.views.topology import Topology
-from harness.views.topology_document import read_document
 from skel.spans import Span
 
 FORMAT: Final = 1
@@ -83,8 +82,8 @@ class Run:
                 pods=tuple(document["pods"]),
                 networks=tuple(ListedNetwork(**network) for network in document["networks"]),
                 spans=tuple(read_spans(document["spans"])),
-                before=read_document(document["before"]),
-                after=read_document(document["after"]),
+                before=Topology.from_document(document["before"]),
+                after=Topology.from_document(document["after"]),
                 changes=tuple(document["changes"]),
             )
         except _UNREADABLE as error:

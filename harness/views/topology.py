@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from harness.runtime.namespace_state import NamespaceState
 from harness.runtime.node import Node
@@ -87,6 +87,13 @@ class Topology:
             "missing": list(self.missing),
         }
 
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> "Topology":
+        """Read what `to_document` returned. Raises KeyError, TypeError."""
+        places = [_place_of(place) for place in document["places"]]
+        ports = tuple(PublishedPort(**port) for port in document["portMappings"])
+        return cls({place.label: place for place in places}, ports, tuple(document["missing"]))
+
 
 def read_topology(node: Node, *, cache_dirs: Sequence[Path] = (), warn: Callable[[str], object]) -> Topology:
     """Return the present topology of an existing node. Raises SnapshotError, NetlinkError, OSError.
@@ -151,13 +158,8 @@ def _route(route: KernelRoute, state: NamespaceState) -> str:
 
 
 def _place_document(place: TopologyPlace) -> dict[str, object]:
-    return {
-        "label": place.label,
-        "netns": place.netns,
-        "pods": list(place.pods),
-        "links": [_link_document(link) for link in place.links],
-        "routes": list(place.routes),
-    }
+    links = [_link_document(link) for link in place.links]
+    return {**place._asdict(), "pods": list(place.pods), "links": links, "routes": list(place.routes)}
 
 
 def _link_document(link: TopologyLink) -> dict[str, object]:
@@ -167,3 +169,16 @@ def _link_document(link: TopologyLink) -> dict[str, object]:
         "peer": link.peer._asdict() if link.peer else None,
         "owner": link.owner._asdict() if link.owner else None,
     }
+
+
+def _place_of(document: Mapping[str, Any]) -> TopologyPlace:
+    links = tuple(_link_of(link) for link in document["links"])
+    return TopologyPlace(
+        document["label"], document["netns"], tuple(document["pods"]), links, tuple(document["routes"])
+    )
+
+
+def _link_of(document: Mapping[str, Any]) -> TopologyLink:
+    peer = LinkEnd(**document["peer"]) if document["peer"] else None
+    owner = LinkOwner(**document["owner"]) if document["owner"] else None
+    return TopologyLink(**{**document, "addresses": tuple(document["addresses"]), "peer": peer, "owner": owner})
