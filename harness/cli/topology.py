@@ -29,9 +29,8 @@ def command(settings: Settings, *, form: str, cache_dirs: tuple[Path, ...]) -> N
     shown without a pod, too. Brackets name the owner of a link: network, pod and interface. It changes nothing.
     """
     from harness.views.topology import read_topology
-    from harness.views.topology_graphs import dot, mermaid
     from harness.views.topology_svg import svg
-    from harness.views.topology_text import tree
+    from harness.views.topology_text import dot, mermaid, tree
 
     needs_root("topology", "looks into network namespaces")
     node = settings.open_node()

@@ -7,8 +7,7 @@ from xml.sax.saxutils import escape
 from harness.output import printable
 from harness.runtime.node_snapshot import NODE
 from harness.views.topology import Topology, TopologyLink, TopologyPlace
-from harness.views.topology_text import owner_words, place_words
-from harness.views.topology_tree import Twig, twigs, unreached_places
+from harness.views.topology_text import Twig, owner_words, place_words, twigs, unreached_places
 
 # Pixels.
 _CHARACTER, _LINE, _PADDING = 7.3, 17, 10

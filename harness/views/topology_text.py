@@ -1,11 +1,66 @@
-"""The topology as a tree of text."""
+"""The topology as text: a tree for people, graphs for Graphviz (dot(1)) and Mermaid; and the order of all drawings."""
 
+import json
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from harness.output import printable
 from harness.runtime.node_snapshot import NODE, THIS_HOST
 from harness.views.topology import Topology, TopologyLink, TopologyPlace
-from harness.views.topology_tree import Twig, twigs, unreached_places
+
+
+class Twig(NamedTuple):
+    """A link, and the links above it: a bridge's ports, the other end of a veth, VLANs and macvlans."""
+
+    place: TopologyPlace
+    link: TopologyLink
+    is_entrance: bool
+    """Whether it is the first link that leads into its place; the place is described beside it."""
+    above: "tuple[Twig, ...]"
+
+
+def twigs(topology: Topology) -> list[Twig]:
+    """Return the node's lowest links, devices before bridges. A link with a way to the node comes once."""
+    grown = _Grown(topology)
+    return [grown.twig(NODE, link) for link in _lowest_first(topology.node) if (NODE, link.name) not in grown.links]
+
+
+def unreached_places(topology: Topology, shown: list[Twig]) -> list[TopologyPlace]:
+    """Return the places that no link of `shown` leads into."""
+    reached = {NODE, *_entered(shown)}
+    return [place for place in topology.places.values() if place.label not in reached]
+
+
+class _Grown:
+    """The links that have their place in the drawing already."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._entered = {NODE}
+        self.links: set[tuple[str, str]] = set()
+
+    def twig(self, label: str, link: TopologyLink) -> Twig:
+        """Return a link with everything above it that has no place in the drawing yet."""
+        self.links.add((label, link.name))
+        is_entrance = label not in self._entered
+        self._entered.add(label)
+        place = self._topology.places[label]
+        above = [(place, port) for port in place.links if port.bridge == link.name]
+        above += self._topology.above(label, link.name)
+        grown = tuple(
+            self.twig(other.label, each) for other, each in above if (other.label, each.name) not in self.links
+        )
+        return Twig(place, link, is_entrance, grown)
+
+
+def _lowest_first(node: TopologyPlace) -> list[TopologyLink]:
+    """Return the links that others stand on first; a bridge's port comes with its bridge."""
+    below = {link.peer.name for link in node.links if link.peer and link.peer.place == NODE}
+    return sorted(node.links, key=lambda link: (bool(link.bridge), link.kind == "bridge", link.name not in below))
+
+
+def _entered(shown: "list[Twig] | tuple[Twig, ...]") -> set[str]:
+    return {label for twig in shown for label in (twig.place.label, *_entered(twig.above))}
 
 
 def tree(topology: Topology) -> list[str]:
@@ -81,3 +136,82 @@ def _indented(blocks: Sequence[Sequence[str]]) -> list[str]:
             lead = ("└ " if is_last else "├ ") if line == 0 else ("  " if is_last else "│ ")
             lines.append(f"{lead}{text}")
     return lines
+
+
+def dot(topology: Topology) -> list[str]:
+    """Return the lines of a graph in the language of Graphviz: a cluster for each place, a box for each link."""
+    lines = ["graph topology {", "  rankdir=LR;", '  node [shape=box, fontname="sans-serif"];']
+    numbers = _numbers(topology)
+    for index, place in enumerate(topology.places.values()):
+        lines += [f"  subgraph cluster{index} {{", f"    label={_quoted([place_words(place)])};"]
+        lines += [f"    l{numbers[place.label, link.name]} [label={_quoted(_label(link))}];" for link in place.links]
+        if described := _description(topology, place):
+            lines.append(f"    p{index} [shape=note, label={_quoted(described)}];")
+        lines.append("  }")
+    for one, other, kind in _edges(topology, numbers):
+        lines.append(f"  l{one} -- l{other}{' [style=dashed]' if kind == 'below' else ''};")
+    return [*lines, "}"]
+
+
+def mermaid(topology: Topology) -> list[str]:
+    """Return the lines of a flowchart of Mermaid: a subgraph for each place, a box for each link."""
+    lines = ["flowchart LR"]
+    numbers = _numbers(topology)
+    for index, place in enumerate(topology.places.values()):
+        lines.append(f'  subgraph s{index}["{_entities([place_words(place)])}"]')
+        lines += [f'    l{numbers[place.label, link.name]}["{_entities(_label(link))}"]' for link in place.links]
+        if described := _description(topology, place):
+            lines.append(f'    p{index}["{_entities(described)}"]')
+        lines.append("  end")
+    for one, other, kind in _edges(topology, numbers):
+        lines.append(f"  l{one} {'-.-' if kind == 'below' else '---'} l{other}")
+    return lines
+
+
+def _numbers(topology: Topology) -> dict[tuple[str, str], int]:
+    keys = [(place.label, link.name) for place in topology.places.values() for link in place.links]
+    return {key: number for number, key in enumerate(keys)}
+
+
+def _edges(topology: Topology, numbers: dict[tuple[str, str], int]) -> Iterator[tuple[int, int, str]]:
+    """Yield each pair of connected links once, and whether one is the other's port, its end, or below it.
+
+    Programs draw the first of a pair on the left: a bridge, a link with others on top, the node's end of a veth.
+    """
+    told: set[frozenset[int]] = set()
+    for place in topology.places.values():
+        for link in place.links:
+            here = numbers[place.label, link.name]
+            ends = {"port": (place.label, link.bridge), "end": tuple(link.peer or ())}
+            for kind, there in ends.items():
+                number = numbers.get(there) if len(there) == 2 else None  # noqa: PLR2004 -- a place and a name
+                if number is None or frozenset({here, number}) in told:
+                    continue
+                told.add(frozenset({here, number}))
+                if kind == "end" and link.kind not in {"veth", "netkit"}:
+                    yield number, here, "below"
+                elif kind == "end" and place.label == NODE:
+                    yield here, number, kind
+                else:
+                    yield number, here, kind
+
+
+def _label(link: TopologyLink) -> list[str]:
+    owner = owner_words(link)
+    state = "" if link.is_up else ", DOWN"
+    return [link.name, f"{link.kind}, mtu {link.mtu}{state}", *link.addresses, *([owner] if owner else [])]
+
+
+def _description(topology: Topology, place: TopologyPlace) -> list[str]:
+    ports = dict.fromkeys(f"port {port}" for port in topology.ports_of(place))
+    return [*(f"route {route}" for route in place.routes), *ports]
+
+
+def _quoted(lines: list[str]) -> str:
+    # Graphviz reads \n in a quoted string as the end of a line of the label.
+    return '"' + r"\n".join(json.dumps(printable(line), ensure_ascii=False)[1:-1] for line in lines) + '"'
+
+
+def _entities(lines: list[str]) -> str:
+    signs = {"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "\n": " "}
+    return "<br>".join("".join(signs.get(sign, sign) for sign in printable(line)) for line in lines)
