@@ -4,7 +4,7 @@ from markupsafe import Markup
 
 from harness.html_page import rendered
 from harness.views.explanation import Explanation
-from harness.views.sequence_svg import sequence_svg
+from harness.views.sequence_diagram import sequence_svg
 from harness.views.topology import Topology
 from harness.views.topology_svg import svg
 

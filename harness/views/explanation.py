@@ -9,7 +9,7 @@ from harness.views.attachments import KnownAttachment
 from harness.views.executions import ExecutedPlugin, decoded_object, document_lines, executed_plugins
 from harness.views.run_spans import EXECUTIONS, Step, is_kernel, steps_of
 from harness.views.runs import ListedNetwork, Run, label_of
-from harness.views.sequence import Arrow, arrows
+from harness.views.sequence_diagram import Arrow, arrows
 from harness.views.topology import Topology
 from harness.views.tree import duration
 from skel.errors import CniError
