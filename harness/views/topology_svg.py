@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 from harness.output import printable
 from harness.runtime.node_snapshot import NODE
 from harness.views.topology import Topology, TopologyLink, TopologyPlace
-from harness.views.topology_text import Twig, owner_words, place_words, twigs, unreached_places
+from harness.views.topology_text import Branch, branches_of, owner_words, place_words, unreached_places
 
 # Pixels.
 _CHARACTER, _LINE, _PADDING = 7.3, 17, 10
@@ -72,14 +72,14 @@ class _Drawing:
         self.boxes: list[_Box] = []
         self.edges: list[str] = []
         self._topology = topology
-        grown = twigs(topology)
+        branches = branches_of(topology)
         self._widths: dict[int, float] = {}
-        self._measure(grown, 0)
+        self._measure(branches, 0)
         routes = [("name", place_words(topology.node)), *(("", f"route {each}") for each in topology.node.routes)]
         y = self._put(_Box(_MARGIN, _MARGIN, _width(routes), _height(routes), routes, is_pod=False)) + _GAP_Y
-        for twig in grown:
-            y, _ = self._draw(twig, 0, y)
-        for place in unreached_places(topology, grown):
+        for branch in branches:
+            y, _ = self._draw(branch, 0, y)
+        for place in unreached_places(topology, branches):
             lines = [("name", place_words(place)), *_inside(topology, place)]
             lines += [("", f"{link.name} {link.kind} {' '.join(link.addresses)}") for link in place.links]
             y = self._put(_Box(_MARGIN, y, _width(lines), _height(lines), lines, is_pod=True)) + _GAP_Y
@@ -90,21 +90,21 @@ class _Drawing:
         bottom = max(box.y + box.height for box in self.boxes)
         return round(right) + _MARGIN, round(bottom) + _MARGIN
 
-    def _measure(self, grown: Sequence[Twig], column: int) -> None:
-        for twig in grown:
-            self._widths[column] = max(self._widths.get(column, 0), _width(self._lines(twig)))
-            self._measure(twig.above, column + 1)
+    def _measure(self, branches: Sequence[Branch], column: int) -> None:
+        for branch in branches:
+            self._widths[column] = max(self._widths.get(column, 0), _width(self._lines(branch)))
+            self._measure(branch.above, column + 1)
 
-    def _draw(self, twig: Twig, column: int, y: float) -> tuple[float, tuple[float, float]]:
+    def _draw(self, branch: Branch, column: int, y: float) -> tuple[float, tuple[float, float]]:
         """Draw a link and everything above it; return the next free y, and the middle of the box's left side."""
-        lines = self._lines(twig)
+        lines = self._lines(branch)
         height = _height(lines)
         x = _MARGIN + sum(self._widths[each] + _GAP_X for each in range(column))
         bottom, joints = y, []
-        for above in twig.above:
+        for above in branch.above:
             bottom, joint = self._draw(above, column + 1, bottom)
             joints.append(joint)
-        box = _Box(x, y, _width(lines), height, lines, is_pod=twig.place.label != NODE)
+        box = _Box(x, y, _width(lines), height, lines, is_pod=branch.place.label != NODE)
         self._put(box)
         middle = y + min(height, _LINE + 2 * _PADDING) / 2
         bend = x + self._widths[column] + _GAP_X / 2
@@ -116,12 +116,12 @@ class _Drawing:
         self.boxes.append(box)
         return box.y + box.height
 
-    def _lines(self, twig: Twig) -> list[tuple[str, str]]:
-        lines = list(_link_lines(twig.link))
-        if twig.place.label != NODE:
-            lines.insert(0, ("name", place_words(twig.place)))
-        if twig.is_entrance:
-            lines += _inside(self._topology, twig.place)
+    def _lines(self, branch: Branch) -> list[tuple[str, str]]:
+        lines = list(_link_lines(branch.link))
+        if branch.place.label != NODE:
+            lines.insert(0, ("name", place_words(branch.place)))
+        if branch.is_entrance:
+            lines += _inside(self._topology, branch.place)
         return lines
 
 

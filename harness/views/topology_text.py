@@ -9,37 +9,37 @@ from harness.runtime.node_snapshot import NODE, THIS_HOST
 from harness.views.topology import Topology, TopologyLink, TopologyPlace
 
 
-class Twig(NamedTuple):
+class Branch(NamedTuple):
     """A link, and the links above it: a bridge's ports, the other end of a veth, VLANs and macvlans."""
 
     place: TopologyPlace
     link: TopologyLink
     is_entrance: bool
     """Whether it is the first link that leads into its place; the place is described beside it."""
-    above: "tuple[Twig, ...]"
+    above: "tuple[Branch, ...]"
 
 
-def twigs(topology: Topology) -> list[Twig]:
+def branches_of(topology: Topology) -> list[Branch]:
     """Return the node's lowest links, devices before bridges. A link with a way to the node comes once."""
-    grown = _Grown(topology)
-    return [grown.twig(NODE, link) for link in _lowest_first(topology.node) if (NODE, link.name) not in grown.links]
+    drawn = _Drawn(topology)
+    return [drawn.branch(NODE, link) for link in _lowest_first(topology.node) if (NODE, link.name) not in drawn.links]
 
 
-def unreached_places(topology: Topology, shown: list[Twig]) -> list[TopologyPlace]:
+def unreached_places(topology: Topology, shown: list[Branch]) -> list[TopologyPlace]:
     """Return the places that no link of `shown` leads into."""
     reached = {NODE, *_entered(shown)}
     return [place for place in topology.places.values() if place.label not in reached]
 
 
-class _Grown:
-    """The links that have their place in the drawing already."""
+class _Drawn:
+    """The links that are in the drawing already."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
         self._entered = {NODE}
         self.links: set[tuple[str, str]] = set()
 
-    def twig(self, label: str, link: TopologyLink) -> Twig:
+    def branch(self, label: str, link: TopologyLink) -> Branch:
         """Return a link with everything above it that has no place in the drawing yet."""
         self.links.add((label, link.name))
         is_entrance = label not in self._entered
@@ -47,10 +47,10 @@ class _Grown:
         place = self._topology.places[label]
         above = [(place, port) for port in place.links if port.bridge == link.name]
         above += self._topology.above(label, link.name)
-        grown = tuple(
-            self.twig(other.label, each) for other, each in above if (other.label, each.name) not in self.links
+        above_it = tuple(
+            self.branch(other.label, each) for other, each in above if (other.label, each.name) not in self.links
         )
-        return Twig(place, link, is_entrance, grown)
+        return Branch(place, link, is_entrance, above_it)
 
 
 def _lowest_first(node: TopologyPlace) -> list[TopologyLink]:
@@ -59,17 +59,17 @@ def _lowest_first(node: TopologyPlace) -> list[TopologyLink]:
     return sorted(node.links, key=lambda link: (bool(link.bridge), link.kind == "bridge", link.name not in below))
 
 
-def _entered(shown: "list[Twig] | tuple[Twig, ...]") -> set[str]:
-    return {label for twig in shown for label in (twig.place.label, *_entered(twig.above))}
+def _entered(shown: "list[Branch] | tuple[Branch, ...]") -> set[str]:
+    return {label for branch in shown for label in (branch.place.label, *_entered(branch.above))}
 
 
 def tree(topology: Topology) -> list[str]:
     """Return the lines of a tree: the node, its links, the ports of bridges, and the pods that they lead to."""
-    grown = twigs(topology)
+    branches = branches_of(topology)
     node = topology.node
-    blocks = [*(_block(topology, twig, NODE) for twig in grown), *([f"route {route}"] for route in node.routes)]
+    blocks = [*(_block(topology, branch, NODE) for branch in branches), *([f"route {route}"] for route in node.routes)]
     lines = [place_words(node), *_indented(blocks)]
-    for place in unreached_places(topology, grown):
+    for place in unreached_places(topology, branches):
         inner = [*(link_words(link) for link in place.links), *_routes_and_ports(topology, place)]
         lines += [place_words(place), *_indented([[line] for line in inner])]
     return [printable(line) for line in lines]
@@ -111,14 +111,14 @@ def place_words(place: TopologyPlace) -> str:
     return place.label + (f" ({', '.join(named)})" if named else "")
 
 
-def _block(topology: Topology, twig: Twig, parent: str) -> list[str]:
-    is_elsewhere = twig.place.label != parent
-    title = link_words(twig.link) + (f" in {place_words(twig.place)}" if is_elsewhere else "")
-    blocks = [_block(topology, above, twig.place.label) for above in twig.above]
-    if twig.is_entrance:
+def _block(topology: Topology, branch: Branch, parent: str) -> list[str]:
+    is_elsewhere = branch.place.label != parent
+    title = link_words(branch.link) + (f" in {place_words(branch.place)}" if is_elsewhere else "")
+    blocks = [_block(topology, above, branch.place.label) for above in branch.above]
+    if branch.is_entrance:
         # Links that lead nowhere, such as a dummy, come with the first way into the place.
-        alone = [link_words(link) for link in twig.place.links if link.peer is None and link is not twig.link]
-        blocks += [[line] for line in (*alone, *_routes_and_ports(topology, twig.place))]
+        alone = [link_words(link) for link in branch.place.links if link.peer is None and link is not branch.link]
+        blocks += [[line] for line in (*alone, *_routes_and_ports(topology, branch.place))]
     return [title, *_indented(blocks)]
 
 
