@@ -6,8 +6,8 @@ from typing import Final, Literal, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 from harness.output import printable
+from harness.views.call_tree import duration
 from harness.views.run_spans import Step, is_kernel
-from harness.views.tree import duration
 
 KUBELET, RUNTIME, KERNEL = "kubelet", "runtime", "kernel"
 _CRI_CALLS: Final = frozenset(

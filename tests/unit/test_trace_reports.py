@@ -11,7 +11,7 @@ import pytest
 import lean
 from harness.libcni.execute import Execution, Executor
 from harness.recording import Begun, Event, TraceRecorder
-from harness.views.tree import TreePrinter
+from harness.views.call_tree import TreePrinter
 
 if TYPE_CHECKING:
     from skel.spans import Span

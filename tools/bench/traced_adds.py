@@ -14,7 +14,7 @@ from harness.libcni.execute import Executor
 from harness.libcni.networks import parse_network_list
 from harness.libcni.operations import Libcni
 from harness.recording import TraceRecorder
-from harness.views.tree import TreePrinter
+from harness.views.call_tree import TreePrinter
 
 
 def own_seconds() -> float:

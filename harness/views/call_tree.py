@@ -1,5 +1,7 @@
-"""The call tree of a trace, printed while it happens."""
+"""The call tree of a trace, printed while it happens; its JSON documents are indented and coloured."""
 
+import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,9 +9,8 @@ from typing import Final
 
 import click
 
-from harness.output import printable, shortened
+from harness.output import json_escape, printable, shortened
 from harness.recording import Begun, Ended, Event
-from harness.views.json_colours import coloured
 from skel.spans import Span
 
 _STREAMS: Final = ("stdin", "stdout", "stderr")
@@ -18,6 +19,12 @@ _UNTOLD: Final = frozenset({*_STREAMS, "exit_code", "plugin_pid", "reports_steps
 _PROMPTLY_S: Final = 0.02
 _LONGEST: Final = 160
 """Characters of one attribute in a line of the tree."""
+
+_TOKEN: Final = re.compile(
+    r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*")|(?P<word>true|false|null)|'
+    r"(?P<number>-?\d[\d.eE+-]*)"
+)
+_COLOURS: Final = {"key": "blue", "text": "green", "word": "magenta", "number": "cyan"}
 
 
 def duration(nanoseconds: int) -> str:
@@ -186,3 +193,18 @@ class TreePrinter:
 
     def _style(self, text: str, **styles: bool | str) -> str:
         return click.style(text, **styles) if self._colour and text else text  # type: ignore[arg-type]
+
+
+def coloured(document: str, *, colour: bool) -> list[str]:
+    """Return the lines of a stream: indented and coloured if it is JSON, otherwise as they are."""
+    try:
+        decoded = json.loads(document)
+    except (ValueError, RecursionError):
+        return [printable(line) for line in document.splitlines()]
+    lines = json.dumps(decoded, indent=2, ensure_ascii=False).split("\n")
+    escaped = [json_escape(line) for line in lines]
+    return [_TOKEN.sub(_paint, line) for line in escaped] if colour else escaped
+
+
+def _paint(token: re.Match[str]) -> str:
+    return click.style(token[0], fg=_COLOURS[token.lastgroup or "text"])
