@@ -9,7 +9,8 @@ from typing import Any, Final, NamedTuple
 from harness.output import json_escape, printable
 from harness.shell_command import indented, shell_command
 from harness.views.call_tree import duration
-from harness.views.run_spans import EXECUTIONS, Step, environment_of
+from harness.views.run_spans import Step, environment_of
+from harness.views.trace_formats import EXECUTIONS
 from skel.strict_json import decode_output
 
 _CONTEXT: Final = 2

@@ -8,10 +8,11 @@ from harness.output import printable
 from harness.views.attachments import KnownAttachment
 from harness.views.call_tree import duration
 from harness.views.executions import ExecutedPlugin, decoded_object, document_lines, executed_plugins
-from harness.views.run_spans import EXECUTIONS, Step, is_kernel, steps_of
+from harness.views.run_spans import Step, is_kernel, steps_of
 from harness.views.runs import ListedNetwork, Run, label_of
 from harness.views.sequence_diagram import Arrow, arrows
 from harness.views.topology import Topology
+from harness.views.trace_formats import EXECUTIONS
 from skel.errors import CniError
 from skel.result import Result
 

@@ -4,11 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from harness.libcni.attachment import PROTOCOL_VARIABLES
-from harness.views.otlp import TRACK
+from harness.views.trace_formats import TRACK
 from skel.spans import Span
 
-EXECUTIONS: Final = ("ExecPlugin", "ipam.Exec")
-"""How the names of spans begin that are executions of a plugin."""
 _PROGRAMS: Final = ("iptables", "ip6tables", "DBus")
 
 

@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple
 from harness.files import write_atomically
 from harness.runtime.node_snapshot import NODE
 from harness.snapshot.state import FILES
-from harness.views.otlp import otlp_document
 from harness.views.run_spans import read_spans
 from harness.views.topology import Topology
+from harness.views.trace_formats import otlp_document
 from skel.spans import Span
 
 FORMAT: Final = 1

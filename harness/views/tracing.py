@@ -15,9 +15,7 @@ from harness import output
 from harness.files import write_atomically
 from harness.recording import Event, TraceRecorder
 from harness.views.call_tree import TreePrinter
-from harness.views.otel_export import ENDPOINT, ExportError, export
-from harness.views.otlp import otlp_document
-from harness.views.trace_events import trace_events
+from harness.views.trace_formats import ENDPOINT, ExportError, export, otlp_document, trace_events
 from skel.spans import Span, parse_traceparent
 
 

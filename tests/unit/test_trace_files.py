@@ -15,8 +15,7 @@ import pytest
 from google.protobuf.json_format import Parse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from harness.views.otlp import otlp_document
-from harness.views.trace_events import trace_events
+from harness.views.trace_formats import otlp_document, trace_events
 from skel.spans import Span
 from tests.cli import ROOT
 from tests.nodes import HANG
