@@ -38,8 +38,7 @@ def command(settings: Settings, *, pod: str, file: Path | None, recorded: str | 
     """
     from harness.files import write_atomically
     from harness.runtime.kubernetes import check_pod
-    from harness.views.explain import page
-    from harness.views.explanation import explain_run
+    from harness.views.explanation import explain_run, page
     from harness.views.runs import RunStore
 
     needs_root("explain", "looks into network namespaces")

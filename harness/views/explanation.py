@@ -1,17 +1,21 @@
-"""The content of the page of `explain`: of a recorded run, or of the present state."""
+"""The page of `explain`: one HTML file that loads nothing, of a recorded run or of the present state."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from markupsafe import Markup
+
+from harness.html_page import rendered
 from harness.output import printable
 from harness.views.attachments import KnownAttachment
 from harness.views.call_tree import duration
 from harness.views.executions import ExecutedPlugin, decoded_object, document_lines, executed_plugins
 from harness.views.run_spans import Step, is_kernel, steps_of
 from harness.views.runs import ListedNetwork, Run, label_of
-from harness.views.sequence_diagram import Arrow, arrows
+from harness.views.sequence_diagram import Arrow, arrows, sequence_svg
 from harness.views.topology import Topology
+from harness.views.topology_svg import svg
 from harness.views.trace_formats import EXECUTIONS
 from skel.errors import CniError
 from skel.result import Result
@@ -120,6 +124,22 @@ def explain_now(pod: str, attachments: Sequence[KnownAttachment], topology: Topo
         commands=(),
         record_command=command,
     )
+
+
+def page(explanation: Explanation) -> str:
+    """Return the page. Everything that a plugin or a file has said is escaped."""
+    return rendered(
+        "harness.views",
+        "explain",
+        it=explanation,
+        sequence=Markup("\n".join(sequence_svg(explanation.arrows))),  # noqa: S704 -- it escapes its texts
+        before=_drawing(explanation.before),
+        after=_drawing(explanation.after),
+    )
+
+
+def _drawing(topology: Topology | None) -> Markup:
+    return Markup("\n".join(svg(topology)) if topology is not None else "")  # noqa: S704 -- it escapes its texts
 
 
 def _commands(run: Run, pod: str) -> Iterator[str]:

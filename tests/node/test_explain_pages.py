@@ -13,9 +13,8 @@ import pytest
 from PIL import Image, ImageStat
 
 from harness.conformance.finding import Outcome
-from harness.conformance.report.page import run_page
-from harness.views.explain import page
-from harness.views.explanation import Explanation, explain_run
+from harness.conformance.report.run_page import run_page
+from harness.views.explanation import Explanation, explain_run, page
 from harness.views.runs import Run, RunStore
 from tests.browser import PHONE, WIDE, Browser, Page, View, running_browser
 from tests.cli import ROOT, Cli, bridge_network
