@@ -39,14 +39,14 @@ def command(settings: Settings, *, pod: str, file: Path | None, recorded: str | 
     from harness.files import write_atomically
     from harness.runtime.kubernetes import check_pod
     from harness.views.explanation import explain_run, page
-    from harness.views.runs import RunStore
+    from harness.views.recorded_runs import RecordedRuns
 
     needs_root("explain", "looks into network namespaces")
     check_pod(namespace, pod)
     node = settings.open_node()
     node.must_exist()
     title = f"{namespace}/{pod}"
-    run = RunStore(node.runs).latest(title, recorded or "")
+    run = RecordedRuns(node.runs).latest(title, recorded or "")
     if run is None and recorded:
         raise click.ClickException(f"no `{recorded} --record` of pod {title} is on record")
     text = page(explain_run(run, title) if run is not None else _present(settings, namespace, pod))

@@ -83,10 +83,10 @@ def _recorded(
     if not settings.record or os.geteuid() != 0:  # the verb itself says that it needs root
         yield None
         return
-    from harness.views.run_recording import Recording, recorded_run
+    from harness.views.recorded_runs import RecordedVerb, recorded_run
 
     pods = [f"{named['namespace']}/{pod}" for pod in named.get("pods") or named.get("names") or ()]
     conf_dirs = [settings.conf_dir or settings.usual_conf_dir, OWN_CONF_DIR]
-    recording = Recording(settings.open_node(), name, None if named.get("everything") else pods, conf_dirs)
-    with recorded_run(recording, say) as take:
+    verb = RecordedVerb(settings.open_node(), name, None if named.get("everything") else pods, conf_dirs)
+    with recorded_run(verb, say) as take:
         yield take

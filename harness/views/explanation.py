@@ -11,8 +11,8 @@ from harness.output import printable
 from harness.views.attachments import KnownAttachment
 from harness.views.call_tree import duration
 from harness.views.executions import ExecutedPlugin, decoded_object, document_lines, executed_plugins
+from harness.views.recorded_runs import ListedNetwork, RecordedRun, label_of
 from harness.views.run_spans import Step, is_kernel, steps_of
-from harness.views.runs import ListedNetwork, Run, label_of
 from harness.views.sequence_diagram import Arrow, arrows, sequence_svg
 from harness.views.topology import Topology
 from harness.views.topology_svg import svg
@@ -79,7 +79,7 @@ class Explanation(NamedTuple):
     """The command that makes a record; empty if the page shows one."""
 
 
-def explain_run(run: Run, pod: str) -> Explanation:
+def explain_run(run: RecordedRun, pod: str) -> Explanation:
     """Return the explanation of a recorded run for a pod, such as `default/pod1`."""
     steps = steps_of(run.spans, pod)
     executions = executed_plugins(steps, run.place)
@@ -142,7 +142,7 @@ def _drawing(topology: Topology | None) -> Markup:
     return Markup("\n".join(svg(topology)) if topology is not None else "")  # noqa: S704 -- it escapes its texts
 
 
-def _commands(run: Run, pod: str) -> Iterator[str]:
+def _commands(run: RecordedRun, pod: str) -> Iterator[str]:
     namespace, _, name = pod.partition("/")
     words = name if namespace == "default" else f"{name} --namespace {namespace}"
     opposite = {"add": "del", "run": "delete"}.get(run.verb)
@@ -152,7 +152,9 @@ def _commands(run: Run, pod: str) -> Iterator[str]:
     yield f"{run.prefix} explain {words} --run {run.verb}"
 
 
-def _run_facts(run: Run, steps: Sequence[Step], executions: Sequence[ExecutedPlugin]) -> Iterator[tuple[str, str]]:
+def _run_facts(
+    run: RecordedRun, steps: Sequence[Step], executions: Sequence[ExecutedPlugin]
+) -> Iterator[tuple[str, str]]:
     yield "command", printable(run.command)
     yield "started", run.started
     yield "time", duration(round(run.seconds * 1e9))

@@ -15,7 +15,7 @@ from PIL import Image, ImageStat
 from harness.conformance.finding import Outcome
 from harness.conformance.report.run_page import run_page
 from harness.views.explanation import Explanation, explain_run, page
-from harness.views.runs import Run, RunStore
+from harness.views.recorded_runs import RecordedRun, RecordedRuns
 from tests.browser import PHONE, WIDE, Browser, Page, View, running_browser
 from tests.cli import ROOT, Cli, bridge_network
 from tests.findings import examination, execution, finding
@@ -42,9 +42,9 @@ def browser() -> Iterator[Browser]:
         yield running
 
 
-def recorded(cli: Cli) -> Run:
+def recorded(cli: Cli) -> RecordedRun:
     """Return the newest record of a node."""
-    return next(RunStore(cli.node_dir / "runs").all())
+    return next(RecordedRuns(cli.node_dir / "runs").all())
 
 
 def with_hostile_words(found: Explanation) -> Explanation:
