@@ -35,17 +35,17 @@ def command(settings: Settings, *, pod: str | None, cache_dirs: tuple[Path, ...]
     needs_root("diagnose", "looks into network namespaces")
     node = settings.open_node()
     node.must_exist()
-    faults, evidence = diagnose(_scope(settings, node, cache_dirs), warn=say)
+    faults, state = diagnose(_scope(settings, node, cache_dirs), warn=say)
     if pod is not None:
         title = f"{namespace}/{pod}"
-        if all(each.pod != title for each in evidence.known):
+        if all(each.pod != title for each in state.known):
             raise click.ClickException(f"there is no pod {title}")
         faults = [fault for fault in faults if title in fault.pods or not fault.pods]
     document = {"faults": [{**fault._asdict(), "pods": list(fault.pods)} for fault in faults]}
     rows = [[fault.check, fault.what, fault.cause, fault.remedy] for fault in faults]
     settings.emit(document, Table(_HEADINGS, rows))
     if not faults and settings.is_table:
-        say(f"No fault found: {len(evidence.known)} attachments examined")
+        say(f"No fault found: {len(state.known)} attachments examined")
     return 1 if faults else 0
 
 

@@ -11,48 +11,48 @@ from harness.runtime.node import Node
 from harness.runtime.node_snapshot import NODE
 from harness.runtime.pods import PodRecordError
 from harness.runtime.reservations import read_reservations
-from harness.views.evidence import Evidence, Fault
+from harness.views.node_state import Fault, NodeState
 
 _KILLED = "a runtime or plugin was killed, or the container's DEL failed"
 _BY_HAND = "no command frees it safely: remove it if no runtime is adding a pod"
 
 
-def check_leftovers(evidence: Evidence, node: Node, networks: Iterable[NetworkList]) -> Iterator[Fault]:
+def check_leftovers(state: NodeState, node: Node, networks: Iterable[NetworkList]) -> Iterator[Fault]:
     """Yield the leftovers on a node, and the ranges without a free address. Raises NetlinkError, OSError."""
     networks = list(networks)
     try:
         found = survey(node, networks)
     except PodRecordError:  # the containers on record are not known, so nothing can be called a leftover
-        found = AttachmentSurvey((), ())
-    yield from _links(evidence, found)
-    yield from _results(evidence, found)
-    yield from _leases(evidence, node, found)
+        found = Survey((), ())
+    yield from _links(state, found)
+    yield from _results(state, found)
+    yield from _leases(state, node, found)
     for stray in found.strays:
         yield Fault(stray.check, stray.subject, (), stray.what, _KILLED, _BY_HAND)
     yield from _full_ranges(node, networks)
 
 
-def _remedy(evidence: Evidence, found: AttachmentSurvey, network: str, container_id: str) -> str:
+def _remedy(state: NodeState, found: Survey, network: str, container_id: str) -> str:
     """Return a remedy that harms no pod: gc frees leftovers alone, and this says why gc would keep it."""
     known = found.find(network, container_id)
     if known is not None and known.living:
         return f"gc keeps it, since {known.living}: delete the container in its runtime"
     if known is None or not known.can_be_deleted:
         return _BY_HAND
-    return f"{evidence.commands.harness('gc')}, twice: the first one names it, a later one frees it"
+    return f"{state.commands.harness('gc')}, twice: the first one names it, a later one frees it"
 
 
-def _links(evidence: Evidence, found: AttachmentSurvey) -> Iterator[Fault]:
-    known = {Owner(*each.key) for each in evidence.known}
-    for link in evidence.here.links:
+def _links(state: NodeState, found: Survey) -> Iterator[Fault]:
+    known = {Owner(*each.key) for each in state.known}
+    for link in state.here.links:
         owner = Owner.from_label(link.alias) if link.alias else None
         if owner is None or owner in known:
             continue
         what = f"{link.name} is of container {owner.container_id} in network {owner.network}, unknown to every runtime"
-        remedy = _remedy(evidence, found, owner.network, owner.container_id)
+        remedy = _remedy(state, found, owner.network, owner.container_id)
         yield Fault("orphan-veth", link.name, (), what, _KILLED, remedy)
-        peer = evidence.views[NODE].peers.get(link.name)
-        view = evidence.views.get(peer.place) if peer is not None else None
+        peer = state.views[NODE].peers.get(link.name)
+        view = state.views.get(peer.place) if peer is not None else None
         if view is not None and not view.attachments and view.path.startswith("/run/netns/cni-"):
             name = Path(view.path).name
             what = f"network namespace {view.path} is at the other end of {link.name}, and is of no pod"
@@ -60,20 +60,20 @@ def _links(evidence: Evidence, found: AttachmentSurvey) -> Iterator[Fault]:
             yield Fault("orphan-netns", name, (), what, _KILLED, remedy)
 
 
-def _results(evidence: Evidence, found: AttachmentSurvey) -> Iterator[Fault]:
-    for each in evidence.known:
-        if each.is_ours or not each.netns or evidence.view_of(each) is not None:
+def _results(state: NodeState, found: Survey) -> Iterator[Fault]:
+    for each in state.known:
+        if each.is_ours or not each.netns or state.view_of(each) is not None:
             continue
         what = (
             f"a result of container {each.container_id} in network {each.network.name} is cached without its namespace"
         )
         cause = f"{each.netns} is gone: {_KILLED}"
-        remedy = _remedy(evidence, found, each.network.name, each.container_id)
+        remedy = _remedy(state, found, each.network.name, each.container_id)
         yield Fault("orphan-result", each.container_id, (each.pod or each.container_id,), what, cause, remedy)
 
 
-def _leases(evidence: Evidence, node: Node, found: AttachmentSurvey) -> Iterator[Fault]:
-    known = {(each.network.name, each.container_id) for each in evidence.known}
+def _leases(state: NodeState, node: Node, found: Survey) -> Iterator[Fault]:
+    known = {(each.network.name, each.container_id) for each in state.known}
     networks = node.var_lib_cni / "networks"
     for folder in sorted(networks.iterdir()) if networks.is_dir() else []:
         for lease in read_reservations(folder):
@@ -83,7 +83,7 @@ def _leases(evidence: Evidence, node: Node, found: AttachmentSurvey) -> Iterator
                 continue
             holder = f"container {lease.container_id}" + (f", {lease.ifname}" if lease.ifname else "")
             what = f"{lease.address} of network {folder.name} is reserved for {holder}, unknown to every runtime"
-            remedy = _remedy(evidence, found, folder.name, lease.container_id)
+            remedy = _remedy(state, found, folder.name, lease.container_id)
             yield Fault("stale-lease", str(lease.address), (), what, _KILLED, remedy)
 
 

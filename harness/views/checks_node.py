@@ -9,10 +9,10 @@ from harness.runtime.unserved_requests import PORT_MAPPINGS, host_ports
 from harness.snapshot.compare import THINGS
 from harness.snapshot.words import things_in_words
 from harness.views.attachments import KnownAttachment, plugins_of
-from harness.views.evidence import Evidence, Fault, pod_addresses
 from harness.views.nft_evaluation import MatchedRule, certain_stop
 from harness.views.nft_ruleset import Rules
 from harness.views.nft_values import Address, HookPoint, Packet
+from harness.views.node_state import Fault, NodeState, pod_addresses
 from harness.views.port_words import published_ports
 
 _IPV4: Final = 4
@@ -20,41 +20,41 @@ _SECTIONS: Final = ("nft elements", "nft rules", "iptables rules")
 _MASQUERADES: Final = re.compile(r"masquerade|MASQUERADE|\bsnat\b|SNAT|CNI-[0-9a-f]{20,}")
 
 
-def check_node(evidence: Evidence) -> Iterator[Fault]:
+def check_node(state: NodeState) -> Iterator[Fault]:
     """Yield faults of forwarding and of the firewall; each names the pods that suffer."""
-    alive = [each for each in evidence.known if each.network.result is not None and evidence.view_of(each) is not None]
-    yield from _forwarding(evidence, alive)
-    lines = _lines(evidence)
+    alive = [each for each in state.known if each.network.result is not None and state.view_of(each) is not None]
+    yield from _forwarding(state, alive)
+    lines = _lines(state)
     for attachment in alive:
-        if evidence.ends(attachment).inside is not None:
-            yield from _lost(evidence, attachment, lines)
-    yield from _drops(evidence, alive)
+        if state.ends(attachment).inside is not None:
+            yield from _lost(state, attachment, lines)
+    yield from _drops(state, alive)
 
 
-def _forwarding(evidence: Evidence, alive: list[KnownAttachment]) -> Iterator[Fault]:
+def _forwarding(state: NodeState, alive: list[KnownAttachment]) -> Iterator[Fault]:
     off: dict[str, list[str]] = {}
     for attachment in alive:
         for ip in attachment.network.decoded().ips:
-            link = evidence.link_with(str(ip.gateway)) if ip.gateway is not None else None
+            link = state.link_with(str(ip.gateway)) if ip.gateway is not None else None
             if link is None:
                 continue
             whole = "net.ipv4.ip_forward" if ip.address.version == _IPV4 else "net.ipv6.conf.all.forwarding"
             family = "ipv4" if ip.address.version == _IPV4 else "ipv6"
-            if evidence.sysctl(whole) == "0":
+            if state.sysctl(whole) == "0":
                 off.setdefault(whole, []).append(attachment.pod or attachment.container_id)
-            elif evidence.link_sysctl(link.name, f"{family}.conf.forwarding") == "0":
+            elif state.link_sysctl(link.name, f"{family}.conf.forwarding") == "0":
                 name = f"net.{family}.conf.{link.name.replace('.', '/')}.forwarding"
                 off.setdefault(name, []).append(attachment.pod or attachment.container_id)
     for key, pods in off.items():
         what = f"{key} is 0: the node forwards no packets of {_number(pods)}"
         cause = "another program set it, or sysctl settings were loaded again"
-        set_again = evidence.commands.run(f"sysctl -w {key}=1")
+        set_again = state.commands.run(f"sysctl -w {key}=1")
         yield Fault("forwarding-off", key, tuple(dict.fromkeys(pods)), what, cause, set_again)
 
 
-def _lost(evidence: Evidence, attachment: KnownAttachment, lines: list[str]) -> Iterator[Fault]:
+def _lost(state: NodeState, attachment: KnownAttachment, lines: list[str]) -> Iterator[Fault]:
     cause = "another program flushed or reloaded the firewall"
-    plugins, repair = plugins_of(attachment.network), evidence.commands.harness("repair")
+    plugins, repair = plugins_of(attachment.network), state.commands.harness("repair")
     pod = (attachment.pod or attachment.container_id,)
     for address in pod_addresses(attachment):
         about = [line for line in lines if _names(line, str(address.ip))]
@@ -62,10 +62,10 @@ def _lost(evidence: Evidence, attachment: KnownAttachment, lines: list[str]) -> 
             what = f"nothing masquerades {address.ip} of {attachment.name}"
             yield Fault("masquerade-lost", str(address.ip), pod, what, cause, repair)
         admits = [each for each in plugins if each.get("type") == "firewall"]
-        if admits and not any(_admits(line) for line in about) and not _is_firewalld(admits[0], evidence):
+        if admits and not any(_admits(line) for line in about) and not _is_firewalld(admits[0], state):
             what = f"the firewall does not admit {address.ip} of {attachment.name}"
             yield Fault("admission-lost", str(address.ip), pod, what, cause, repair)
-    published = {(each.host_port, each.protocol) for each in published_ports(evidence.snapshot, NODE)}
+    published = {(each.host_port, each.protocol) for each in published_ports(state.snapshot, NODE)}
     for port, protocol in _wanted_ports(attachment):
         if (port, protocol) not in published:
             what = f"port {port}/{protocol} of the node does not lead to {attachment.name}"
@@ -84,19 +84,19 @@ def _takes_ports(plugin: Mapping[str, Any]) -> bool:
     return isinstance(capabilities, dict) and bool(capabilities.get("portMappings"))
 
 
-def _drops(evidence: Evidence, alive: list[KnownAttachment]) -> Iterator[Fault]:
-    if evidence.ruleset is None:
+def _drops(state: NodeState, alive: list[KnownAttachment]) -> Iterator[Fault]:
+    if state.ruleset is None:
         return
     for attachment in alive:
-        ends = evidence.ends(attachment)
+        ends = state.ends(attachment)
         for ip in attachment.network.decoded().ips:
             # Packets of a pod without a gateway on the node do not pass the node's firewall.
-            way = evidence.link_with(str(ip.gateway)) if ip.gateway is not None else None
+            way = state.link_with(str(ip.gateway)) if ip.gateway is not None else None
             if way is None or ends.inside is None:
                 continue
             address = ip.address.ip
             for direction in ("packets from", "replies to"):
-                stop = forward_stop(evidence.ruleset, address, way.name, is_reply=direction == "replies to")
+                stop = forward_stop(state.ruleset, address, way.name, is_reply=direction == "replies to")
                 if stop is not None:
                     what = f"chain {stop.chain} drops {direction} {address} of {attachment.name}: {stop.rule}"
                     cause = "a rule or policy of another program"
@@ -117,11 +117,11 @@ def forward_stop(rules: Rules, address: Address, link: str, *, is_reply: bool) -
     return certain_stop(rules, HookPoint("forward", link, link, lambda _: None), packet)
 
 
-def _lines(evidence: Evidence) -> list[str]:
+def _lines(state: NodeState) -> list[str]:
     return [
         line
         for section in _SECTIONS
-        for line in things_in_words(THINGS[section], evidence.snapshot.section(NODE, section))
+        for line in things_in_words(THINGS[section], state.snapshot.section(NODE, section))
     ]
 
 
@@ -138,9 +138,9 @@ def _admits(line: str) -> bool:
     return "cni_harness_firewall pods" in line or "ACCEPT" in line or " accept" in line or "CNI-FORWARD" in line
 
 
-def _is_firewalld(plugin: Mapping[str, Any], evidence: Evidence) -> bool:
+def _is_firewalld(plugin: Mapping[str, Any], state: NodeState) -> bool:
     """Tell whether firewalld admits pods: it does so by zones, which no address in a rule shows."""
-    tables = evidence.snapshot.section(NODE, "nft tables")
+    tables = state.snapshot.section(NODE, "nft tables")
     return plugin.get("backend") == "firewalld" or (not plugin.get("backend") and "inet firewalld" in tables)
 
 

@@ -6,7 +6,7 @@ from typing import Final
 from harness.runtime.result_comparison import compare
 from harness.runtime.unserved_requests import BANDWIDTH, PORT_MAPPINGS, unserved_requests
 from harness.views.attachments import KnownAttachment, plugins_of
-from harness.views.evidence import Commands, Ends, Evidence, Fault, bridge_plugin, pod_addresses
+from harness.views.node_state import Commands, Ends, Fault, NodeState, bridge_plugin, pod_addresses
 from launch.installation import plugin_names
 from netlink.kinds import PAIRS
 
@@ -21,32 +21,32 @@ _LOOPBACK = "lo"
 """Each pod has one of its own, with equal addresses; a list with the plugin loopback makes it an attachment."""
 
 
-def check_pods(evidence: Evidence) -> Iterator[Fault]:
+def check_pods(state: NodeState) -> Iterator[Fault]:
     """Yield the faults of each attachment, without those that follow from another one."""
-    for attachment in evidence.known:
+    for attachment in state.known:
         if attachment.is_ours or attachment.netns:
-            yield from _check(evidence, attachment)
-    yield from _duplicates(evidence)
-    yield from _unserved(evidence)
+            yield from _check(state, attachment)
+    yield from _duplicates(state)
+    yield from _unserved(state)
 
 
-def _check(evidence: Evidence, attachment: KnownAttachment) -> Iterator[Fault]:
+def _check(state: NodeState, attachment: KnownAttachment) -> Iterator[Fault]:
     name, ifname = attachment.name, attachment.network.ifname
-    delete = _delete(evidence, attachment)
+    delete = _delete(state, attachment)
     again = f"{delete}, then make it again"
     if attachment.is_incomplete or attachment.network.result is None:
         if attachment.is_ours:
             cause = "its ADD or DEL was interrupted, or a plugin failed"
             yield _fault("pod-incomplete", name, attachment, f"pod {name} is incomplete", cause, delete)
         return
-    view = evidence.view_of(attachment)
+    view = state.view_of(attachment)
     if view is None:
         if attachment.is_ours:
             what = f"pod {name} has no network namespace at {attachment.netns}"
             cause = "the node was restarted, or the namespace was deleted"
             yield _fault("sandbox-gone", name, attachment, what, cause, again)
         return
-    ends = evidence.ends(attachment)
+    ends = state.ends(attachment)
     facts = list(compare(attachment.network, attachment.netns, view.state))
     missing = [each for each in facts if each.mismatch and each.fact.startswith("interface ")]
     if missing:
@@ -54,7 +54,7 @@ def _check(evidence: Evidence, attachment: KnownAttachment) -> Iterator[Fault]:
         for each in missing:
             yield _fault("interface-missing", ifname, attachment, f"{name}: {each}", cause, again)
         return
-    down = list(_down(evidence, attachment, ends))
+    down = list(_down(state, attachment, ends))
     yield from down
     if not down:
         cause = "another program changed it after the ADD"
@@ -64,10 +64,10 @@ def _check(evidence: Evidence, attachment: KnownAttachment) -> Iterator[Fault]:
         for each in addresses or wrong:
             kind = "address" if addresses else "route"
             yield _fault(f"{kind}-differs", ifname, attachment, f"{name}: {each}", cause, again)
-    yield from _node_side(evidence, attachment, ends)
+    yield from _node_side(state, attachment, ends)
 
 
-def _down(evidence: Evidence, attachment: KnownAttachment, ends: Ends) -> Iterator[Fault]:
+def _down(state: NodeState, attachment: KnownAttachment, ends: Ends) -> Iterator[Fault]:
     cause = "another program set it down"
     if ends.inside is not None and not ends.inside.up:
         link = ends.inside.name
@@ -77,14 +77,14 @@ def _down(evidence: Evidence, attachment: KnownAttachment, ends: Ends) -> Iterat
         link = ends.outside.name
         side = "the node's end of" if ends.outside.kind in PAIRS else "the link below"
         what = f"{link}, {side} {attachment.name}, is down"
-        yield _fault("interface-down", link, attachment, what, cause, evidence.commands.ip(f"link set {link} up"))
+        yield _fault("interface-down", link, attachment, what, cause, state.commands.ip(f"link set {link} up"))
 
 
-def _node_side(evidence: Evidence, attachment: KnownAttachment, ends: Ends) -> Iterator[Fault]:
-    wanted, commands = bridge_plugin(attachment), evidence.commands
+def _node_side(state: NodeState, attachment: KnownAttachment, ends: Ends) -> Iterator[Fault]:
+    wanted, commands = bridge_plugin(attachment), state.commands
     if wanted is not None:
         name = str(wanted.get("bridge") or _BRIDGE_DEFAULT)
-        bridge = evidence.here.link(name)
+        bridge = state.here.link(name)
         if bridge is None:
             what = f"bridge {name} of network {attachment.network.name} is gone"
             cause = "another program deleted it"
@@ -99,24 +99,24 @@ def _node_side(evidence: Evidence, attachment: KnownAttachment, ends: Ends) -> I
             what = f"{link} of {attachment.name} is no port of {name}"
             remedy = commands.ip(f"link set {link} master {name}")
             yield _fault("port-lost", link, attachment, what, "another program took it out of the bridge", remedy)
-    yield from _gateways(evidence, attachment)
+    yield from _gateways(state, attachment)
     yield from _mtus(commands, attachment, ends)
-    yield from _ways_back(evidence, attachment, ends)
+    yield from _ways_back(state, attachment, ends)
 
 
-def _gateways(evidence: Evidence, attachment: KnownAttachment) -> Iterator[Fault]:
+def _gateways(state: NodeState, attachment: KnownAttachment) -> Iterator[Fault]:
     giving = [each for each in plugins_of(attachment.network) if each.get("type") in _GATEWAY_PLUGINS]
     if not any(each["type"] == "ptp" or each.get("isgateway") or each.get("isdefaultgateway") for each in giving):
         return
     for ip in attachment.network.decoded().ips:
-        if ip.gateway is None or evidence.link_with(str(ip.gateway)) is not None:
+        if ip.gateway is None or state.link_with(str(ip.gateway)) is not None:
             continue
         wanted = bridge_plugin(attachment)
         link = str(wanted.get("bridge") or _BRIDGE_DEFAULT) if wanted is not None else "the node"
         gateway = f"{ip.gateway}/{ip.address.network.prefixlen}"
         what = f"{link} does not have {gateway}, the gateway of {attachment.name}"
-        added = evidence.commands.ip(f"address add {gateway} dev {link}")
-        remedy = added if wanted is not None else evidence.commands.harness("repair")
+        added = state.commands.ip(f"address add {gateway} dev {link}")
+        remedy = added if wanted is not None else state.commands.harness("repair")
         yield _fault("gateway-missing", str(ip.gateway), attachment, what, "another program removed it", remedy)
 
 
@@ -136,7 +136,7 @@ def _mtus(commands: Commands, attachment: KnownAttachment, ends: Ends) -> Iterat
     yield _fault("mtu-mismatch", name, attachment, what, cause, remedy)
 
 
-def _ways_back(evidence: Evidence, attachment: KnownAttachment, ends: Ends) -> Iterator[Fault]:
+def _ways_back(state: NodeState, attachment: KnownAttachment, ends: Ends) -> Iterator[Fault]:
     """Find routes of the node that lead replies to a pod elsewhere, and strict reverse path filters there."""
     way = ends.bridge if bridge_plugin(attachment) is not None else ends.outside
     if way is None or not way.up or ends.inside is None or ends.inside.kind not in PAIRS:
@@ -144,26 +144,26 @@ def _ways_back(evidence: Evidence, attachment: KnownAttachment, ends: Ends) -> I
     for address in pod_addresses(attachment):
         routes = [
             route
-            for route in evidence.here.main_routes()
+            for route in state.here.main_routes()
             if route.dst.version == address.version and address.ip in route.dst and route.dst.prefixlen
         ]
         if not routes:
             continue
         longest = max(route.dst.prefixlen for route in routes)
-        through = {evidence.here.name(route.ifindex) for route in routes if route.dst.prefixlen == longest}
+        through = {state.here.name(route.ifindex) for route in routes if route.dst.prefixlen == longest}
         if way.name in through:
             continue
         elsewhere = ", ".join(sorted(through))
         what = f"the node sends packets for {address.ip} of {attachment.name} to {elsewhere}, not to {way.name}"
         filters = [
-            evidence.sysctl("net.ipv4.conf.all.rp_filter"),
-            evidence.link_sysctl(way.name, "ipv4.conf.rp_filter"),
+            state.sysctl("net.ipv4.conf.all.rp_filter"),
+            state.link_sysctl(way.name, "ipv4.conf.rp_filter"),
         ]
         dst = next(route.dst for route in routes if route.dst.prefixlen == longest)
-        delete = evidence.commands.ip(f"route del {dst} dev {elsewhere}")
+        delete = state.commands.ip(f"route del {dst} dev {elsewhere}")
         if address.version == 4 and max(filters) == "1":  # noqa: PLR2004 -- the family
             cause = f"the strict reverse path filter of {way.name} drops the pod's packets, as a route to {dst} differs"
-            loose = evidence.commands.run(f"sysctl -w net.ipv4.conf.{way.name.replace('.', '/')}.rp_filter=2")
+            loose = state.commands.run(f"sysctl -w net.ipv4.conf.{way.name.replace('.', '/')}.rp_filter=2")
             remedy = f"{loose}, or {delete}"
             yield _fault("rp-filter", way.name, attachment, what, cause, remedy)
         else:
@@ -171,11 +171,11 @@ def _ways_back(evidence: Evidence, attachment: KnownAttachment, ends: Ends) -> I
             yield _fault("node-route", str(dst), attachment, what, cause, delete)
 
 
-def _duplicates(evidence: Evidence) -> Iterator[Fault]:
+def _duplicates(state: NodeState) -> Iterator[Fault]:
     """Compare the kernel's addresses of pods behind the same bridge, or of one network."""
     found: dict[tuple[str, str], list[KnownAttachment]] = {}
-    for attachment in evidence.known:
-        view, ends = evidence.view_of(attachment), evidence.ends(attachment)
+    for attachment in state.known:
+        view, ends = state.view_of(attachment), state.ends(attachment)
         if view is None or ends.inside is None or ends.inside.name == _LOOPBACK:
             continue
         domain = ends.bridge.name if ends.bridge is not None else f"network {attachment.network.name}"
@@ -187,15 +187,15 @@ def _duplicates(evidence: Evidence) -> Iterator[Fault]:
         if len(names) > 1:
             pods = tuple(dict.fromkeys(each.pod or each.container_id for each in having))
             cause = "an address was set by hand, or reservations were lost"
-            remedy = " or ".join(_delete(evidence, each) for each in having)
+            remedy = " or ".join(_delete(state, each) for each in having)
             yield Fault("duplicate-address", duplicate, pods, f"{' and '.join(names)} have {duplicate}", cause, remedy)
 
 
-def _unserved(evidence: Evidence) -> Iterator[Fault]:
+def _unserved(state: NodeState) -> Iterator[Fault]:
     """Compare what each pod asks of its networks with the capabilities of their plugins."""
     pods: dict[str, list[KnownAttachment]] = {}
-    for attachment in evidence.known:
-        if attachment.network.result is not None and evidence.view_of(attachment) is not None:
+    for attachment in state.known:
+        if attachment.network.result is not None and state.view_of(attachment) is not None:
             pods.setdefault(attachment.container_id, []).append(attachment)
     for attachments in pods.values():
         pod = attachments[0]
@@ -206,7 +206,7 @@ def _unserved(evidence: Evidence) -> Iterator[Fault]:
             what = f"{pod.name}: {request.in_words()}"
             file = request.source or f"the file of network {request.network}"
             cause = "the runtime hands such a request only to plugins that declare its capability"
-            again = f"{_delete(evidence, pod)}, then make it again"
+            again = f"{_delete(state, pod)}, then make it again"
             remedy = f"add {_SERVING[request.capability]} to the plugins in {file}; {again}"
             yield _fault("capability-missing", ", ".join(request.asked), pod, what, cause, remedy)
 
@@ -215,8 +215,8 @@ def _fault(check: str, subject: str, attachment: KnownAttachment, what: str, cau
     return Fault(check, subject, (attachment.pod or attachment.container_id,), what, cause, remedy)
 
 
-def _delete(evidence: Evidence, attachment: KnownAttachment) -> str:
+def _delete(state: NodeState, attachment: KnownAttachment) -> str:
     if not attachment.is_ours:
         return f"delete the pod {attachment.name} in its runtime"
     namespace, _, name = attachment.pod.partition("/")
-    return evidence.commands.harness(f"del {name}" + (f" --namespace {namespace}" if namespace != "default" else ""))
+    return state.commands.harness(f"del {name}" + (f" --namespace {namespace}" if namespace != "default" else ""))

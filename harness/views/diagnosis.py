@@ -15,7 +15,7 @@ from harness.runtime.node import Node
 from harness.views.checks_leftovers import check_leftovers
 from harness.views.checks_node import check_node
 from harness.views.checks_pod import check_pods
-from harness.views.evidence import Commands, Evidence, Fault, gather
+from harness.views.node_state import Commands, Fault, NodeState, read_node_state
 
 _SETTLE_S = 1.0
 """Seconds between two readings. Pods that come or go meanwhile look faulty in one of them only."""
@@ -39,43 +39,42 @@ class Scope(NamedTuple):
 
 def diagnose(
     scope: Scope, *, warn: Callable[[str], object], pause: Callable[[float], object] = time.sleep
-) -> tuple[list[Fault], Evidence]:
+) -> tuple[list[Fault], NodeState]:
     """Return the faults of a node, and the state that shows them. It changes nothing.
 
     Faults are looked for again after a second, and only faults that are still there count. `warn` gets a line for each
     source that cannot be read. Raises SnapshotError, NetlinkError, OSError.
     """
     versions_of = versions_by_asking()
-    faults, evidence = _examine(scope, versions_of, warn)
+    faults, state = _examine(scope, versions_of, warn)
     if faults:
         pause(_SETTLE_S)
-        again, evidence = _examine(scope, versions_of, lambda _: None)
+        again, state = _examine(scope, versions_of, lambda _: None)
         there = {(fault.check, fault.subject, fault.pods) for fault in again}
         faults = [fault for fault in faults if (fault.check, fault.subject, fault.pods) in there]
-    return list(dict.fromkeys(faults)), evidence
+    return list(dict.fromkeys(faults)), state
 
 
-def _examine(scope: Scope, versions_of: VersionsOf, warn: Callable[[str], object]) -> tuple[list[Fault], Evidence]:
-    evidence = gather(scope.node, scope.bin_dirs, cache_dirs=scope.cache_dirs, warn=warn)
-    networks = readable_lists(scope.conf_dir, lambda _: None) if scope.conf_dir is not None else []
-    faults = [*check_pods(evidence), *check_node(evidence), *check_leftovers(evidence, scope.node, networks)]
+def _examine(scope: Scope, versions_of: VersionsOf, warn: Callable[[str], object]) -> tuple[list[Fault], NodeState]:
+    state = read_node_state(scope.node, cache_dirs=scope.cache_dirs, warn=warn)
+    networks = _readable_lists(scope.conf_dir, lambda _: None) if scope.conf_dir is not None else []
+    faults = [*check_pods(state), *check_node(state), *check_leftovers(state, scope.node, networks)]
     if scope.conf_dir is not None:
-        faults += check_lists(scope.conf_dir, scope.bin_dirs, versions_of)
+        faults += _check_lists(scope.conf_dir, scope.bin_dirs, versions_of)
     if (failure := scope.network_error()) is not None:
-        faults.append(not_ready(evidence.commands, failure))
+        faults.append(_not_ready(state.commands, failure))
     if scope.state_dir is not None:
-        faults += check_runtimes(scope.state_dir, versions_of)
-    return faults, evidence
+        faults += _check_runtimes(scope.state_dir, versions_of)
+    return faults, state
 
 
-def check_lists(conf_dir: Path, bin_dirs: Sequence[Path], versions_of: VersionsOf) -> Iterator[Fault]:
+def _check_lists(conf_dir: Path, bin_dirs: Sequence[Path], versions_of: VersionsOf) -> Iterator[Fault]:
     """Yield the faults of a folder's lists: unreadable ones, missing plugins, versions that plugins do not support.
 
     Plugins are only asked for their versions.
     """
-    networks = readable_lists(conf_dir, lambda _: None)
     errors: list[NetworkError] = []
-    readable_lists(conf_dir, errors.append)
+    networks = _readable_lists(conf_dir, errors.append)
     for error in errors:
         yield Fault("list-unusable", str(conf_dir), (), str(error), "the list is invalid", "correct the file")
     executor = Executor(bin_dirs)
@@ -93,7 +92,7 @@ def check_lists(conf_dir: Path, bin_dirs: Sequence[Path], versions_of: VersionsO
                 yield Fault("list-unusable", source, (), f"{source}: {flaw}", "versions differ", "change cniVersion")
 
 
-def check_runtimes(state_dir: Path, versions_of: VersionsOf) -> Iterator[Fault]:
+def _check_runtimes(state_dir: Path, versions_of: VersionsOf) -> Iterator[Fault]:
     """Yield the faults of the runtimes of this machine, and of the launchers that `install` wrote."""
     from launch.distributions import declared
     from launch.installation import plugin_names
@@ -109,14 +108,14 @@ def check_runtimes(state_dir: Path, versions_of: VersionsOf) -> Iterator[Fault]:
         yield Fault("server-old", str(path), (), what, cause, "cni-harness install")
 
 
-def not_ready(commands: Commands, failure: str) -> Fault:
+def _not_ready(commands: Commands, failure: str) -> Fault:
     """Return the fault of a node whose network is not ready, by the kubelet's words: it starts no pod on a network."""
     cause = "the first network list is missing or invalid, or the STATUS of one of its plugins is an error"
     remedy = f"end the error: `{commands.harness('status')}` repeats it"
     return Fault("node-not-ready", "NetworkReady", (), failure, cause, remedy)
 
 
-def readable_lists(conf_dir: Path, on_error: Callable[[NetworkError], object]) -> list[NetworkList]:
+def _readable_lists(conf_dir: Path, on_error: Callable[[NetworkError], object]) -> list[NetworkList]:
     """Return the lists of a folder; `on_error` gets the errors of the others."""
     found = []
     try:

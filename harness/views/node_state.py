@@ -63,15 +63,14 @@ class Ends(NamedTuple):
     """The bridge that `outside` is a port of."""
 
 
-class Evidence(NamedTuple):
-    """Everything that was read of a node."""
+class NodeState(NamedTuple):
+    """All that was read of a node."""
 
     known: Sequence[KnownAttachment]
     views: Mapping[str, NamespaceView]
     snapshot: Snapshot
     ruleset: Rules | None
     """None if nft is not installed, or the kernel has no nftables."""
-    bin_dirs: Sequence[Path]
     commands: Commands
     """The remedies' commands."""
 
@@ -111,9 +110,7 @@ class Evidence(NamedTuple):
         return None
 
 
-def gather(
-    node: Node, bin_dirs: Sequence[Path], *, cache_dirs: Sequence[Path] = (), warn: Callable[[str], object]
-) -> Evidence:
+def read_node_state(node: Node, *, cache_dirs: Sequence[Path] = (), warn: Callable[[str], object]) -> NodeState:
     """Read an existing node. `warn` gets a line for each unreadable source. Raises SnapshotError, OSError."""
     known = known_attachments(node, cache_dirs=cache_dirs, warn=warn)
     views = read_namespaces(node, known)
@@ -123,7 +120,7 @@ def gather(
         warn(f"not checked: {line}")
     with open_namespace(namespaces[NODE]) as here, entered(here):
         ruleset = read_rules()
-    return Evidence(known, views, snapshot, ruleset, bin_dirs, Commands(node.name, node.program()))
+    return NodeState(known, views, snapshot, ruleset, Commands(node.name, node.program()))
 
 
 def bridge_plugin(attachment: KnownAttachment) -> Mapping[str, Any] | None:
