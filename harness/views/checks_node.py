@@ -13,7 +13,7 @@ from harness.views.nft_evaluation import MatchedRule, certain_stop
 from harness.views.nft_ruleset import Rules
 from harness.views.nft_values import Address, HookPoint, Packet
 from harness.views.node_state import Fault, NodeState, pod_addresses
-from harness.views.port_words import published_ports
+from harness.views.published_ports import published_ports
 
 _IPV4: Final = 4
 _SECTIONS: Final = ("nft elements", "nft rules", "iptables rules")
