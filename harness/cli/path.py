@@ -13,7 +13,7 @@ from harness.table import Table
 
 if TYPE_CHECKING:
     from harness.views.path import PathResult
-    from harness.views.path_ground import Ground, Place
+    from harness.views.path_namespaces import PathNamespace, PathNamespaces
 
 _HEADINGS = ("PLACE", "STEP", "WHAT")
 _PROTOCOLS = {"tcp": 6, "udp": 17, "sctp": 132}
@@ -54,18 +54,18 @@ def command(
     from harness.views.attachments import known_attachments
     from harness.views.nft_values import Packet
     from harness.views.path import find_path
-    from harness.views.path_ground import Ground
+    from harness.views.path_namespaces import PathNamespaces
 
     needs_root("path", "looks into network namespaces")
     number, protocol = _port(port)
     node = settings.open_node()
     node.must_exist()
-    with closing(Ground(node, known_attachments(node, cache_dirs=cache_dirs, warn=say))) as ground:
-        origin = _place(ground, namespace, pod)
-        destination = _address(ground, namespace, target, wants_ipv6=wants_ipv6)
+    with closing(PathNamespaces(node, known_attachments(node, cache_dirs=cache_dirs, warn=say))) as namespaces:
+        origin = _place(namespaces, namespace, pod)
+        destination = _address(namespaces, namespace, target, wants_ipv6=wants_ipv6)
         if not protocol:
             protocol = 1 if destination.version == 4 else 58  # noqa: PLR2004 -- ICMP, ICMPv6
-        result = find_path(ground, origin, Packet(_UNSPECIFIED[destination.version], destination, protocol, number))
+        result = find_path(namespaces, origin, Packet(_UNSPECIFIED[destination.version], destination, protocol, number))
     settings.emit(_document(result), Table(_HEADINGS, [[*hop] for hop in result.hops]))
     if settings.is_table and result.mtu:
         say(f"Smallest MTU: {result.mtu} ({result.mtu_at})")
@@ -82,19 +82,21 @@ def _port(text: str | None) -> tuple[int | None, int]:
     return int(number), _PROTOCOLS[protocol]
 
 
-def _place(ground: "Ground", namespace: str, pod: str) -> "Place":
+def _place(namespaces: "PathNamespaces", namespace: str, pod: str) -> "PathNamespace":
     title = f"{namespace}/{pod}"
-    for place in ground.places.values():
+    for place in namespaces.places.values():
         if any(title == each.pod or pod == each.container_id for each in place.view.attachments):
             return place
     raise click.ClickException(f"there is no pod {title} with a network namespace")
 
 
-def _address(ground: "Ground", namespace: str, target: str, *, wants_ipv6: bool) -> IPv4Address | IPv6Address:
+def _address(
+    namespaces: "PathNamespaces", namespace: str, target: str, *, wants_ipv6: bool
+) -> IPv4Address | IPv6Address:
     try:
         return ip_address(target)
     except ValueError:
-        place = _place(ground, namespace, target)
+        place = _place(namespaces, namespace, target)
     version = 6 if wants_ipv6 else 4
     results = [ip.address.ip for each in place.view.attachments for ip in each.network.decoded().ips]
     addresses = [each for each in results if each.version == version] or results

@@ -4,14 +4,13 @@ It follows the first packet of a connection. The kernel answers for routes; rule
 makes the verdict "unsure".
 """
 
-from collections.abc import Sequence
 from errno import EINVAL, EXDEV
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from harness.views.nft_evaluation import MatchedRule, evaluate
 from harness.views.nft_values import Address, HookPoint, Packet
-from harness.views.path_ground import Ground, Place
-from harness.views.path_segment import BridgePass, Crossed, Segment
+from harness.views.path_namespaces import PathNamespace, PathNamespaces
+from harness.views.path_segment import BridgePass, Crossed, Layer2Segment, Way
 from netlink.link import Link
 from netlink.route_lookup import ChosenRoute, RoutedPacket
 from netlink.routes import KernelRoute
@@ -57,12 +56,12 @@ class _End(Exception):  # noqa: N818 -- no error: the packet's way is over
         self.reason = reason
 
 
-def find_path(ground: Ground, origin: Place, packet: Packet) -> PathResult:
+def find_path(namespaces: PathNamespaces, origin: PathNamespace, packet: Packet) -> PathResult:
     """Follow a packet that a process in `origin` sends; its source is the kernel's choice if it is unspecified.
 
     Raises SnapshotError, NetlinkError.
     """
-    walk = _Walk(ground, packet)
+    walk = _Walk(namespaces, packet)
     try:
         walk.start(origin)
     except _End as end:
@@ -77,8 +76,8 @@ def find_path(ground: Ground, origin: Place, packet: Packet) -> PathResult:
 class _Walk:
     """A packet on its way."""
 
-    def __init__(self, ground: Ground, packet: Packet) -> None:
-        self._ground = ground
+    def __init__(self, namespaces: PathNamespaces, packet: Packet) -> None:
+        self._namespaces = namespaces
         self.packet = packet
         self.hops: list[Hop] = []
         self.mtus: list[tuple[int, str]] = []
@@ -88,7 +87,7 @@ class _Walk:
         """Add a step."""
         self.hops.append(Hop(place, step, what))
 
-    def start(self, place: Place) -> None:
+    def start(self, place: PathNamespace) -> None:
         """Send the packet from a process. Raises _End."""
         source = None if self.packet.source.is_unspecified else self.packet.source
         route, chosen = self._route(place, 0, source)
@@ -110,7 +109,7 @@ class _Walk:
             raise _End("delivered", place.label, f"to {_socket(self.packet)} in {place.label}")
         self._send(place, place.link(oif), next_hop, 0)
 
-    def _arrive(self, place: Place, link: Link, depth: int) -> None:
+    def _arrive(self, place: PathNamespace, link: Link, depth: int) -> None:
         """Take the packet in by a link: to a process, or to the next link. Raises _End."""
         if depth > _MOST_PLACES:
             raise _End("dropped", place.label, f"it has passed {_MOST_PLACES} places: a loop")
@@ -133,10 +132,10 @@ class _Walk:
         self._hook(place, "postrouting", iif=link.name, oif=oif, next_hop=next_hop)
         self._send(place, place.link(oif), next_hop, depth)
 
-    def _send(self, place: Place, link: Link, next_hop: Address, depth: int) -> None:
+    def _send(self, place: PathNamespace, link: Link, next_hop: Address, depth: int) -> None:
         """Bring the packet to the next host. Raises _End."""
-        segment = Segment(self._ground, place, link)
-        reached = [each for each in segment.arrivals if each.place.has(next_hop) and each.place is not place]
+        segment = Layer2Segment(self._namespaces, place, link)
+        reached = [each for each in segment.reached if each.place.has(next_hop) and each.place is not place]
         places = {each.place.label for each in reached}
         if len(places) > 1:
             raise _End("unsure", place.label, f"{' and '.join(sorted(places))} have {next_hop}")
@@ -145,14 +144,14 @@ class _Walk:
             names = " and ".join(sorted(each.link.name for each in own))
             raise _End("unsure", place.label, f"{next_hop} can be reached by {names}")
         if own:
-            (arrival,) = own
-            self._cross(arrival.way)
-            if arrival.place is not place:
+            (taken,) = own
+            self._cross(taken.way)
+            if taken.place is not place:
                 # skb_scrub_packet(): no connection, no mark.
                 self.packet = self.packet._replace(
                     mark=0, connection_mark=0, status=frozenset(), translated=frozenset(), original=None
                 )
-            self._arrive(arrival.place, arrival.link, depth + 1)
+            self._arrive(taken.place, taken.link, depth + 1)
         if segment.unread:
             raise _End("unsure", place.label, "; ".join(segment.unread))
         if segment.exits:
@@ -165,20 +164,20 @@ class _Walk:
         raise _End("dropped", place.label, f"no host behind {link.name} has {next_hop}{why}")
 
     @staticmethod
-    def _is_on(place: Place, link: Link, address: Address) -> bool:
+    def _is_on(place: PathNamespace, link: Link, address: Address) -> bool:
         return any(each.ip == address for each in place.state.addresses.get(link.ifindex, []))
 
-    def _cross(self, way: Sequence[BridgePass | Crossed]) -> None:
+    def _cross(self, way: Way) -> None:
         for each in way:
             if isinstance(each, Crossed):
                 self.mtus.append((each.mtu, f"{each.link} in {each.place}"))
                 self.tell(each.place, "link", f"{each.link}, mtu {each.mtu}")
-                if each.link in self._ground.places[each.place].rules().devices:
+                if each.link in self._namespaces.places[each.place].rules().devices:
                     raise _End("unsure", each.place, f"{each.link} has chains of the family netdev")
             else:
-                self._bridge(self._ground.places[each.place], each)
+                self._bridge(self._namespaces.places[each.place], each)
 
-    def _bridge(self, place: Place, passed: BridgePass) -> None:
+    def _bridge(self, place: PathNamespace, passed: BridgePass) -> None:
         """Take the packet through the rules of a bridge."""
         ways = f"{passed.iif or 'the node'} to {passed.oif or 'the node'}"
         self.tell(place.label, "bridge", f"{passed.bridge}: {ways}")
@@ -202,14 +201,14 @@ class _Walk:
                 self._hook(place, "postrouting", oif=passed.bridge)
         self._hook(place, "postrouting", oif=passed.oif, family="bridge")
 
-    def _is_bridge_filtered(self, place: Place, link: Link) -> bool:
+    def _is_bridge_filtered(self, place: PathNamespace, link: Link) -> bool:
         """Tell whether br_netfilter takes a bridge's frames through the hooks of IP."""
         calls = "iptables" if self.packet.version == _IPV4 else "ip6tables"
         return link.kind == "bridge" and place.sysctl(f"net/bridge/bridge-nf-call-{calls}") == "1"
 
     def _hook(
         self,
-        place: Place,
+        place: PathNamespace,
         hook: str,
         *,
         iif: str = "",
@@ -239,8 +238,8 @@ class _Walk:
             raise _End(verdict, place.label, reason)
 
     def _route(
-        self, place: Place, iif: int, source: Address | None, via: Link | None = None
-    ) -> tuple[KernelRoute, Address | None]:
+        self, place: PathNamespace, iif: int, source: Address | None, via: Link | None = None
+    ) -> tuple[Route, Address | None]:
         asked = RoutedPacket(
             self.packet.destination, source, iif, self.packet.mark, self.packet.protocol, self.packet.port or 0
         )
@@ -251,7 +250,7 @@ class _Walk:
             raise _End("unsure", place.label, f"{self.packet.destination} is no address of one host")
         return found.route, found.source
 
-    def _refusal(self, place: Place, number: int, via: Link | None) -> str:
+    def _refusal(self, place: PathNamespace, number: int, via: Link | None) -> str:
         if via is None:
             return f"no route to {self.packet.destination}"
         filters = {place.sysctl(f"net/ipv4/conf/{each}/rp_filter") for each in ("all", via.name)}
@@ -265,7 +264,7 @@ class _Walk:
             return f"net.ipv4.conf.{via.name}.forwarding is 0"
         return f"no route to {self.packet.destination}"
 
-    def _say_route(self, place: Place, route: KernelRoute, oif: str) -> None:
+    def _say_route(self, place: PathNamespace, route: Route, oif: str) -> None:
         via = f" via {route.gateway}" if route.gateway is not None else ""
         self.tell(place.label, "route", f"{self.packet.destination}{via} dev {oif}")
         if route.mtu:
@@ -274,7 +273,7 @@ class _Walk:
     def _next_hop(self, route: KernelRoute) -> Address:
         return route.gateway if route.gateway is not None else self.packet.destination
 
-    def _out(self, place: Place, route: KernelRoute) -> str:
+    def _out(self, place: PathNamespace, route: Route) -> str:
         name = place.state.name(route.ifindex)
         if not name:
             raise _End("dropped", place.label, f"no route to {self.packet.destination}")

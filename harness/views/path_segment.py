@@ -1,13 +1,13 @@
-"""The links that a frame can reach without a router: across veths, through bridges, between macvlans."""
+"""A segment of layer 2: the links that a frame reaches without a router, by veths, bridges and macvlans."""
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
-from harness.views.path_ground import Ground, Place
+from harness.views.path_namespaces import PathNamespace, PathNamespaces
 from netlink.kinds import PAIRS
 from netlink.link import Link
 
-_INTO_NOWHERE: Final = frozenset({"dummy", "ifb"})
+_WITHOUT_PEER: Final = frozenset({"dummy", "ifb"})
 _ON_TOP: Final = frozenset({"macvlan", "macvtap"})
 _UNREAD: Final = frozenset({"ipvlan", "vlan", "bond", "team", "vrf", "macsec"})
 """Kinds of links whose way to the next link is not followed here."""
@@ -30,26 +30,29 @@ class Crossed(NamedTuple):
     mtu: int
 
 
-class Arrival(NamedTuple):
+Way: TypeAlias = tuple[BridgePass | Crossed, ...]
+
+
+class ReachedLink(NamedTuple):
     """A link at which a frame can come in, and its way there."""
 
-    place: Place
+    place: PathNamespace
     link: Link
-    way: tuple[BridgePass | Crossed, ...]
+    way: Way
 
 
-class Segment:
+class Layer2Segment:
     """Where frames get to from one link. `exits` leave the known places; `blocked` and `unread` end on the way."""
 
-    def __init__(self, ground: Ground, place: Place, link: Link) -> None:
-        self._ground = ground
+    def __init__(self, namespaces: PathNamespaces, place: PathNamespace, link: Link) -> None:
+        self._namespaces = namespaces
         self._seen: set[tuple[str, str, bool]] = set()
-        self.exits: list[tuple[Crossed, tuple[BridgePass | Crossed, ...]]] = []
+        self.exits: list[tuple[Crossed, Way]] = []
         self.blocked: list[str] = []
         self.unread: list[str] = []
-        self.arrivals = list(self._send(place, link, ()))
+        self.reached = list(self._send(place, link, ()))
 
-    def _send(self, place: Place, link: Link, way: tuple[BridgePass | Crossed, ...]) -> Iterator[Arrival]:
+    def _send(self, place: PathNamespace, link: Link, way: Way) -> Iterator[ReachedLink]:
         """Follow a frame that leaves by a link."""
         if self._is_known(place, link, sends=True):
             return
@@ -62,10 +65,10 @@ class Segment:
             yield from self._flood(place, link, "", way)
         elif link.kind in _UNREAD:
             self.unread.append(f"{link.name} in {place.label} is of kind {link.kind}")
-        elif link.kind in _INTO_NOWHERE:
+        elif link.kind in _WITHOUT_PEER:
             self.blocked.append(f"{link.name} in {place.label} leads nowhere ({link.kind})")
         elif link.kind in PAIRS or link.kind in _ON_TOP:
-            there = self._ground.places.get(peer.place) if peer is not None else None
+            there = self._namespaces.places.get(peer.place) if peer is not None else None
             if peer is None or there is None:
                 self.exits.append((Crossed(place.label, link.name, link.mtu), way))
             elif link.kind in PAIRS:
@@ -75,9 +78,7 @@ class Segment:
         else:
             self.exits.append((Crossed(place.label, link.name, link.mtu), way))
 
-    def _from_macvlan(
-        self, link: Link, below: Place, lower: Link, way: tuple[BridgePass | Crossed, ...]
-    ) -> Iterator[Arrival]:
+    def _from_macvlan(self, link: Link, below: PathNamespace, lower: Link, way: Way) -> Iterator[ReachedLink]:
         mode = link.details.macvlan_mode
         if not lower.up:
             self.blocked.append(f"{lower.name} in {below.label} is down")
@@ -90,16 +91,16 @@ class Segment:
         yield from self._send(below, lower, way)
 
     def _macvlans_on(
-        self, below: Place, lower: Link, way: tuple[BridgePass | Crossed, ...], besides: Link | None = None
-    ) -> Iterator[Arrival]:
-        for place, link in self._ground.above(below.label, lower.name):
+        self, below: PathNamespace, lower: Link, way: Way, besides: Link | None = None
+    ) -> Iterator[ReachedLink]:
+        for place, link in self._namespaces.above(below.label, lower.name):
             if link.kind in _ON_TOP and link is not besides:
                 if link.up:
-                    yield Arrival(place, link, (*way, Crossed(place.label, link.name, link.mtu)))
+                    yield ReachedLink(place, link, (*way, Crossed(place.label, link.name, link.mtu)))
                 else:
                     self.blocked.append(f"{link.name} in {place.label} is down")
 
-    def _receive(self, place: Place, link: Link, way: tuple[BridgePass | Crossed, ...]) -> Iterator[Arrival]:
+    def _receive(self, place: PathNamespace, link: Link, way: Way) -> Iterator[ReachedLink]:
         """Follow a frame that comes in by a link."""
         if self._is_known(place, link, sends=False):
             return
@@ -109,7 +110,7 @@ class Segment:
         way = (*way, Crossed(place.label, link.name, link.mtu))
         master = next((each for each in place.state.links if each.ifindex == link.master), None)
         if master is None or master.kind == "vrf":
-            yield Arrival(place, link, way)
+            yield ReachedLink(place, link, way)
             yield from self._macvlans_on(place, link, way)
         elif master.kind != "bridge":
             self.unread.append(f"{link.name} in {place.label} is part of {master.name}, of kind {master.kind}")
@@ -117,11 +118,11 @@ class Segment:
             self.blocked.append(f"bridge {master.name} in {place.label} is down")
         else:
             if self._vlan_meets(place, master, link, master):
-                yield Arrival(place, master, (*way, BridgePass(place.label, master.name, link.name, "")))
+                yield ReachedLink(place, master, (*way, BridgePass(place.label, master.name, link.name, "")))
                 yield from self._macvlans_on(place, master, way)
             yield from self._flood(place, master, link.name, way)
 
-    def _flood(self, place: Place, bridge: Link, iif: str, way: tuple[BridgePass | Crossed, ...]) -> Iterator[Arrival]:
+    def _flood(self, place: PathNamespace, bridge: Link, iif: str, way: Way) -> Iterator[ReachedLink]:
         """Follow a frame out of all ports of a bridge that may have it."""
         incoming = place.link(iif) if iif else None
         for port in place.state.links:
@@ -134,7 +135,7 @@ class Segment:
                 passed = BridgePass(place.label, bridge.name, iif, port.name)
                 yield from self._send(place, port, (*way, passed))
 
-    def _vlan_meets(self, place: Place, bridge: Link, incoming: Link, outgoing: Link) -> bool:
+    def _vlan_meets(self, place: PathNamespace, bridge: Link, incoming: Link, outgoing: Link) -> bool:
         """Tell whether a frame without a tag passes between two ports of a bridge, and leaves without a tag."""
         if not bridge.details.vlan_filtering:
             return True
@@ -147,7 +148,7 @@ class Segment:
             return False
         return True
 
-    def _is_known(self, place: Place, link: Link, *, sends: bool) -> bool:
+    def _is_known(self, place: PathNamespace, link: Link, *, sends: bool) -> bool:
         key = place.label, link.name, sends
         if key in self._seen:
             return True

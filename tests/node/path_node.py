@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from harness.runtime.node import Node
 from harness.views.attachments import known_attachments
-from harness.views.path_ground import Ground, Place
+from harness.views.path_namespaces import PathNamespace, PathNamespaces
 from netlink.namespace import create_namespace, entered, open_namespace, remove_namespace
 from tests.cli import Cli, bridge_network
 from tests.nft_trace import TraceReader
@@ -60,21 +60,21 @@ class Flow(NamedTuple):
 class Furnished:
     """The node, its places, and sockets that listen in each."""
 
-    def __init__(self, cli: Cli, ground: Ground, stack: ExitStack, chance: random.Random) -> None:
+    def __init__(self, cli: Cli, namespaces: PathNamespaces, stack: ExitStack, chance: random.Random) -> None:
         self.cli = cli
-        self.ground = ground
+        self.namespaces = namespaces
         self._chance = chance
         self._source_port = _FIRST_SOURCE_PORT
         self._namespaces = {
-            label: stack.enter_context(open_namespace(place.view.path)) for label, place in ground.places.items()
+            label: stack.enter_context(open_namespace(place.view.path)) for label, place in namespaces.places.items()
         }
-        self.trace = stack.enter_context(closing(TraceReader(self._namespaces[ground.node.label])))
+        self.trace = stack.enter_context(closing(TraceReader(self._namespaces[namespaces.node.label])))
         self._listeners = {label: self._listen(label, stack) for label in self._namespaces}
         self._stack = stack
 
     def flow(self) -> Flow:
         """Return a random flow."""
-        pods = [label for label in self.ground.places if label.startswith("p")]
+        pods = [label for label in self.namespaces.places if label.startswith("p")]
         origin = self._chance.choice(pods)
         kind = self._chance.choices(("pod", "neighbour", "node", "outside", "nobody"), (5, 3, 3, 2, 1))[0]
         if kind == "pod":
@@ -85,7 +85,9 @@ class Furnished:
             destination = self._chance.choice(own)
         elif kind == "node":
             own = [
-                str(each.ip) for each in self.ground.node.interfaces() if each.version == 4 and not each.ip.is_loopback
+                str(each.ip)
+                for each in self.namespaces.node.interfaces()
+                if each.version == 4 and not each.ip.is_loopback
             ]
             destination = self._chance.choice(sorted(own))
         else:
@@ -102,7 +104,9 @@ class Furnished:
     def address(self, label: str) -> str:
         """Return a pod's IPv4 address."""
         (address,) = (
-            each.ip for each in self.ground.places[label].interfaces() if each.version == 4 and not each.ip.is_loopback
+            each.ip
+            for each in self.namespaces.places[label].interfaces()
+            if each.version == 4 and not each.ip.is_loopback
         )
         return str(address)
 
@@ -154,7 +158,7 @@ class Furnished:
     def witnessed(self) -> dict[tuple[str, int], list[str]]:
         """Return the places in which a packet came to the end of the input hook, by protocol and source port."""
         found: dict[tuple[str, int], list[str]] = {}
-        for label, place in self.ground.places.items():
+        for label, place in self.namespaces.places.items():
             command = ["nsenter", f"--net={place.view.path}", "nft", "-j", "list", "set", "inet", "witness", "seen"]
             listed = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["nftables"]
             for element in next(each["set"].get("elem", []) for each in listed if "set" in each):
@@ -206,14 +210,14 @@ def furnished(cli: Cli, chance: random.Random) -> Iterator[Furnished]:
         for number, network in enumerate(("direct", "flat", "flat"), 8):
             cli.add(f"p{number}", "--network", network)
         node = Node(cli.node, cli.state_dir)
-        with closing(Ground(node, known_attachments(node, warn=print))) as before:
+        with closing(PathNamespaces(node, known_attachments(node, warn=print))) as before:
             _neighbours(before)
             _mtus(before, chance)
             _load(before.node, _TRACER + _foreign(before, chance))
             for place in before.places.values():
                 _load(place, _WITNESS)
-        ground = stack.enter_context(closing(Ground(node, known_attachments(node, warn=print))))
-        yield Furnished(cli, ground, stack, chance)
+        namespaces = stack.enter_context(closing(PathNamespaces(node, known_attachments(node, warn=print))))
+        yield Furnished(cli, namespaces, stack, chance)
 
 
 def _networks(cli: Cli) -> None:
@@ -256,11 +260,11 @@ def _uplinks(cli: Cli, outside: str) -> None:
     run("-n", cli.node, "route", "add", "default", "via", _OUTSIDE)
 
 
-def _neighbours(ground: Ground) -> None:
+def _neighbours(namespaces: PathNamespaces) -> None:
     """Name each neighbour on a pod's subnet: frames that a rule drops would else be no packets, but ARP requests."""
     known = [
         (each, link.mac)
-        for place in ground.places.values()
+        for place in namespaces.places.values()
         for link in place.state.links
         for each in place.state.addresses.get(link.ifindex, [])
         if each.version == 4 and not each.ip.is_loopback
@@ -268,7 +272,7 @@ def _neighbours(ground: Ground) -> None:
     # The node has the gateway of ptp on each of its links.
     addresses = [each.ip for each, _ in known]
     known = [(each, mac) for each, mac in known if addresses.count(each.ip) == 1]
-    for label, place in ground.places.items():
+    for label, place in namespaces.places.items():
         for link in place.state.links:
             for own in place.state.addresses.get(link.ifindex, []) if label.startswith("p") else ():
                 for other, mac in known:
@@ -277,18 +281,18 @@ def _neighbours(ground: Ground) -> None:
                         _run(place, "ip", "neighbour", "replace", *wanted)
 
 
-def _mtus(ground: Ground, chance: random.Random) -> None:
-    for place in ground.places.values():
+def _mtus(namespaces: PathNamespaces, chance: random.Random) -> None:
+    for place in namespaces.places.values():
         for link in place.state.links:
             if link.kind in {"veth", "bridge"} and chance.random() < 0.6:
                 _run(place, "ip", "link", "set", link.name, "mtu", str(chance.randrange(1280, 1501)))
 
 
-def _foreign(ground: Ground, chance: random.Random) -> str:
+def _foreign(namespaces: PathNamespaces, chance: random.Random) -> str:
     """Return tables of other programs, with rules that some of the packets meet."""
-    own = [each.ip for place in ground.places.values() for each in place.interfaces()]
+    own = [each.ip for place in namespaces.places.values() for each in place.interfaces()]
     addresses = [*dict.fromkeys(str(each) for each in own if each.version == 4 and not each.is_loopback)]
-    links = [link.name for link in ground.node.state.links if link.name != "lo"]
+    links = [link.name for link in namespaces.node.state.links if link.name != "lo"]
 
     def condition() -> str:
         address, other = chance.choice(addresses), chance.choice(addresses)
@@ -341,11 +345,11 @@ add rule inet cni_harness_firewall admin {condition()} drop
 """
 
 
-def _load(place: Place, text: str) -> None:
+def _load(place: PathNamespace, text: str) -> None:
     command = ["nsenter", f"--net={place.view.path}", "nft", "-f", "-"]
     run = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     assert run.returncode == 0, f"{text}\n{run.stderr}"
 
 
-def _run(place: Place, *command: str) -> None:
+def _run(place: PathNamespace, *command: str) -> None:
     subprocess.run(["nsenter", f"--net={place.view.path}", *command], check=True)

@@ -29,7 +29,7 @@ SLACK = 5
 
 def predicted(node: Furnished, flow: Flow) -> PathResult:
     packet = Packet(ANY, ip_address(flow.destination), PROTOCOLS[flow.protocol], flow.port)
-    return find_path(node.ground, node.ground.places[flow.origin], packet)
+    return find_path(node.namespaces, node.namespaces.places[flow.origin], packet)
 
 
 def rules_met(node: Furnished, result: PathResult) -> list[TraceEvent]:
@@ -39,7 +39,7 @@ def rules_met(node: Furnished, result: PathResult) -> list[TraceEvent]:
         [
             TraceEvent(rule.chain, rule.handle, verdicts.get(rule.verdict, rule.verdict))
             for place, rule in result.rules
-            if place == node.ground.node.label
+            if place == node.namespaces.node.label
         ]
     )
 

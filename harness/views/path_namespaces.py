@@ -22,7 +22,7 @@ from skel.decoders import Cidr
 _IPV4: Final = 4
 
 
-class Place:
+class PathNamespace:
     """A network namespace on the way."""
 
     def __init__(self, view: NamespaceView, namespace: Namespace, rtnl: Rtnl) -> None:
@@ -110,18 +110,18 @@ class Place:
         return next((each.ip for each in (*near, *mine, *others)), None)
 
 
-class Ground:
+class PathNamespaces:
     """All places by label, the node first. Close it."""
 
     def __init__(self, node: Node, known: list[KnownAttachment]) -> None:
         """Read the node and everything that its links lead to. Raises NetlinkError, OSError."""
         self._stack = ExitStack()
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, PathNamespace] = {}
         with ExitStack() as on_failure:
             on_failure.callback(self.close)
             for label, view in read_namespaces(node, known).items():
                 namespace = self._stack.enter_context(open_namespace(view.path))
-                self.places[label] = Place(view, namespace, self._stack.enter_context(Rtnl(namespace)))
+                self.places[label] = PathNamespace(view, namespace, self._stack.enter_context(Rtnl(namespace)))
             on_failure.pop_all()
 
     def close(self) -> None:
@@ -129,11 +129,11 @@ class Ground:
         self._stack.close()
 
     @property
-    def node(self) -> Place:
+    def node(self) -> PathNamespace:
         """The node."""
         return self.places[NODE]
 
-    def above(self, place: str, link: str) -> list[tuple[Place, Link]]:
+    def above(self, place: str, link: str) -> list[tuple[PathNamespace, Link]]:
         """Return macvlans, ipvlans and VLANs on top of a link, in all places."""
         return [
             (other, other.link(name))
