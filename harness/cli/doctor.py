@@ -8,7 +8,7 @@ from harness.table import Table
 from launch.installation import DEFAULT_SOCKET
 
 if TYPE_CHECKING:
-    from harness.install.doctor import Examined
+    from harness.install.doctor import ExaminedRuntime
 
 
 @verb("doctor")
@@ -19,8 +19,7 @@ def command(settings: Settings) -> int:
     plugins, and errors. Then the plugins that other distributions declare, and launchers that `install` would write
     anew. The exit code is 1 if something is wrong. Plugins are only asked for their versions.
     """
-    from harness.install.advice import advice
-    from harness.install.doctor import examine, outdated, server_listens, versions_by_asking
+    from harness.install.doctor import advice, examine, outdated, server_listens, versions_by_asking
     from harness.install.files import installed
     from harness.install.runtime_configs import runtime_configs
     from launch.distributions import declared
@@ -61,7 +60,7 @@ def command(settings: Settings) -> int:
     return 1 if old or any(each.problems for each in runtimes) else 0
 
 
-def _document(examined: "Examined") -> dict[str, object]:
+def _document(examined: "ExaminedRuntime") -> dict[str, object]:
     config = examined.config
     return {
         "name": config.name,
@@ -78,7 +77,7 @@ def _document(examined: "Examined") -> dict[str, object]:
     }
 
 
-def _rows(examined: "Examined") -> list[list[str]]:
+def _rows(examined: "ExaminedRuntime") -> list[list[str]]:
     config = examined.config
     rows = [["configuration", ", ".join(map(str, config.files)) or "defaults"]]
     if config.unused:

@@ -77,8 +77,7 @@ def command(
 
 def _say_who_executes(settings: Settings, folder: Path) -> list[dict[str, object]]:
     """Report the files that each runtime will execute, and lists with too old plugins; return the files."""
-    from harness.install.advice import advice, version_warnings
-    from harness.install.doctor import versions_by_asking
+    from harness.install.doctor import advice, version_warnings, versions_by_asking
     from harness.install.files import installed
     from harness.install.runtime_configs import runtime_configs
     from launch.installation import plugin_names

@@ -27,7 +27,7 @@ def command(settings: Settings) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     from harness.cli.defaults import plugin_folders
-    from harness.install.origins import Suite, suites
+    from harness.install.packages import Suite, suites
     from launch.installation import plugin_names
 
     # Our own plugins are shown only if the folders have no others.

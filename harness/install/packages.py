@@ -1,12 +1,17 @@
-"""Files of Debian packages: the owners of files, and diversions, which dpkg respects in later upgrades."""
+"""The package or the suite that brought a file; diversions, which dpkg respects in later upgrades; system commands."""
 
 import os
 import shutil
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
-from harness.install.commands import run
+from launch.launcher import is_any_launcher, is_ours
+
+OURS = "this cni-harness"
+_OTHER = "another cni-harness"
+_UNKNOWN = "unknown"
 
 
 def owners(paths: Iterable[Path]) -> dict[Path, str]:
@@ -53,3 +58,64 @@ def undivert(path: Path, aside: Path) -> None:
     """Remove the diversion of `divert`, if it still exists; no file is moved. Raises CommandError."""
     if shutil.which("dpkg-divert") is not None:
         run("dpkg-divert", "--remove", "--local", "--no-rename", "--divert", str(aside), str(path))
+
+
+class Suite(NamedTuple):
+    """Plugins that are released together; `version` is empty if it is unknown."""
+
+    name: str
+    version: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}".rstrip()
+
+
+def origin(path: Path) -> str:
+    """Return the origin of a plugin's file: this installation, another cni-harness, a Debian package, or unknown."""
+    return _origins([path])[path]
+
+
+def suites(paths: Iterable[Path], own: Suite) -> dict[Path, Suite]:
+    """Return the suite of each plugin's file.
+
+    It is `own` for this installation's plugins, a distribution of Python that declares plugins, or a Debian package;
+    otherwise the name alone, as `origin` returns it.
+    """
+    from launch.distributions import declared
+
+    declaring = {name: Suite(each.name, each.version) for each in declared().distributions for name, _ in each.plugins}
+    origins = _origins(paths)
+    packages = versions(set(origins.values()) - {OURS, _OTHER, _UNKNOWN})
+    return {
+        path: declaring.get(path.name, own) if found == OURS else Suite(found, packages.get(found, ""))
+        for path, found in origins.items()
+    }
+
+
+def _origins(paths: Iterable[Path]) -> dict[Path, str]:
+    found: dict[Path, str] = {}
+    foreign: dict[Path, Path] = {}
+    for path in paths:
+        if is_ours(str(path)):
+            found[path] = OURS
+        elif is_any_launcher(str(path)):
+            found[path] = _OTHER
+        else:
+            foreign[path] = path.resolve()
+    packages = owners([*foreign, *foreign.values()])
+    return found | {path: packages.get(target) or packages.get(path) or _UNKNOWN for path, target in foreign.items()}
+
+
+class CommandError(Exception):
+    """A command failed; the message has its answer."""
+
+
+def run(command: str, *arguments: str) -> str:
+    """Run a command and return its standard output. Raises CommandError."""
+    try:
+        done = subprocess.run([command, *arguments], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise CommandError(f"{command}: {error.strerror}") from error
+    if done.returncode != 0:
+        raise CommandError(f"{command} {' '.join(arguments)}: {done.stderr.strip() or done.returncode}")
+    return done.stdout

@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from harness.install.commands import CommandError, run
 from harness.install.files import Content
+from harness.install.packages import CommandError, run
 from launch.installation import DEFAULT_SOCKET, command
 
 UNIT_DIR: Final = Path("/etc/systemd/system")

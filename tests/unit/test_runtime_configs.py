@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.install.runtime_configs import RuntimeConfig, runtime_configs
+from harness.install.runtime_configs import RuntimeCniConfig, runtime_configs
 
 CONTAINERD = "etc/containerd/config.toml"
 DEBIAN = """
@@ -32,12 +32,12 @@ def program(root: Path, name: str, says: str = "") -> None:
     (root / "usr/bin" / name).chmod(0o755)
 
 
-def only(root: Path) -> RuntimeConfig:
+def only(root: Path) -> RuntimeCniConfig:
     [config] = runtime_configs(root)
     return config
 
 
-def bin_dirs(config: RuntimeConfig) -> list[str]:
+def bin_dirs(config: RuntimeCniConfig) -> list[str]:
     return [str(path) for path in config.bin_dirs]
 
 

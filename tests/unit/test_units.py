@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness.install import units
-from harness.install.commands import CommandError
 from harness.install.files import install, installed, uninstall
+from harness.install.packages import CommandError
 from harness.install.units import disabled, enable
 from tests.cli import ROOT, Cli
 

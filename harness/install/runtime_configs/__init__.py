@@ -5,18 +5,18 @@ from pathlib import Path
 from typing import Final
 
 from harness.install.runtime_configs import containerd, crio, podman
-from harness.install.runtime_configs.reading import ConfigError, Root, RuntimeConfig
+from harness.install.runtime_configs.toml_files import ConfigError, Root, RuntimeCniConfig
 
-__all__ = ["RuntimeConfig", "runtime_configs"]
+__all__ = ["RuntimeCniConfig", "runtime_configs"]
 
-_READERS: Final[dict[str, Callable[[Root], RuntimeConfig]]] = {
+_READERS: Final[dict[str, Callable[[Root], RuntimeCniConfig]]] = {
     containerd.NAME: containerd.read,
     crio.NAME: crio.read,
     podman.NAME: podman.read,
 }
 
 
-def runtime_configs(folder: Path = Path("/")) -> list[RuntimeConfig]:
+def runtime_configs(folder: Path = Path("/")) -> list[RuntimeCniConfig]:
     """Return the configuration of each runtime whose executable or configuration file is below `folder`.
 
     An unreadable configuration has a `problem`, and the runtime's defaults.
@@ -27,7 +27,7 @@ def runtime_configs(folder: Path = Path("/")) -> list[RuntimeConfig]:
         try:
             config = read(root)
         except ConfigError as error:
-            config = RuntimeConfig(name, problem=str(error))
+            config = RuntimeCniConfig(name, problem=str(error))
         if config.problem or config.files or root.executable(name) is not None:
             found.append(config)
     return found

@@ -7,11 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from harness.install.runtime_configs.reading import (
+from harness.install.runtime_configs.toml_files import (
     ConfigError,
     Document,
     Root,
-    RuntimeConfig,
+    RuntimeCniConfig,
     folder,
     folders,
     strings,
@@ -31,7 +31,7 @@ _DISABLING: Final = frozenset({*_SECTIONS.values(), "io.containerd.grpc.v1.cri"}
 Release = tuple[int, int]
 
 
-def read(root: Root) -> RuntimeConfig:
+def read(root: Root) -> RuntimeCniConfig:
     """Return the CNI settings of containerd's configuration. Raises ConfigError."""
     release = _release(root)
     documents = _documents(root, release)
@@ -45,7 +45,7 @@ def read(root: Root) -> RuntimeConfig:
         if section in plugins and release < (2, 0):
             cni.clear()  # containerd 1 replaces the whole section of a plugin, containerd 2 merges
         cni |= {key: (document.path, value) for key, value in table(document, "plugins", section, "cni").items()}
-    return RuntimeConfig(
+    return RuntimeCniConfig(
         NAME,
         files=tuple(document.path for document in documents),
         bin_dirs=_bin_dirs(cni),

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from harness.install.runtime_configs.reading import Document, Root, RuntimeConfig, folder, folders, table
+from harness.install.runtime_configs.toml_files import Document, Root, RuntimeCniConfig, folder, folders, table
 from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR
 
 NAME: Final = "crio"
@@ -13,7 +13,7 @@ _CONFIG: Final = Path("/etc/crio/crio.conf")
 _DROP_INS: Final = Path("/etc/crio/crio.conf.d")
 
 
-def read(root: Root) -> RuntimeConfig:
+def read(root: Root) -> RuntimeCniConfig:
     """Return the CNI settings of CRI-O's configuration. Raises ConfigError."""
     documents = _documents(root)
     bin_dirs: tuple[Path, ...] = (DEFAULT_BIN_DIR,)
@@ -29,7 +29,7 @@ def read(root: Root) -> RuntimeConfig:
         network = str(keys.get("cni_default_network", network))
     if deprecated is not None:
         bin_dirs = (*bin_dirs, deprecated)
-    return RuntimeConfig(
+    return RuntimeCniConfig(
         NAME,
         files=tuple(document.path for document in documents),
         bin_dirs=bin_dirs,

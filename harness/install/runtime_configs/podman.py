@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Final
 
-from harness.install.runtime_configs.reading import (
+from harness.install.runtime_configs.toml_files import (
     ConfigError,
     Document,
     Root,
-    RuntimeConfig,
+    RuntimeCniConfig,
     folder,
     strings,
     table,
@@ -24,7 +24,7 @@ _BIN_DIRS: Final = ("/usr/local/libexec/cni", "/usr/libexec/cni", "/usr/local/li
 _CHAIN: Final = ("bridge", "host-local", "portmap", "firewall", "tuning")
 
 
-def read(root: Root) -> RuntimeConfig:
+def read(root: Root) -> RuntimeCniConfig:
     """Return the CNI settings of Podman's configuration. Raises ConfigError."""
     documents = root.documents([*_FILES, *root.files(_DROP_INS)])
     bin_dirs: tuple[str, ...] = _BIN_DIRS
@@ -40,7 +40,7 @@ def read(root: Root) -> RuntimeConfig:
         network = str(keys.get("default_network") or network)
         backend = str(keys.get("network_backend") or backend)
     backend = backend or _chosen_backend(root)
-    return RuntimeConfig(
+    return RuntimeCniConfig(
         NAME,
         # The vendor's file comes with other packages too, and does not prove that Podman is installed.
         files=tuple(document.path for document in documents if document.path != _FILES[0] or root.executable(NAME)),

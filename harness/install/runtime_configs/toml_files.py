@@ -18,7 +18,7 @@ class ConfigError(Exception):
 
 
 @dataclass(frozen=True)
-class RuntimeConfig:
+class RuntimeCniConfig:
     """The CNI part of a runtime's configuration."""
 
     name: str
