@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from harness.bench.process import Chain, Ended, PluginFailedError, Request, run_chains, run_one
-from harness.libcni.attachment import PROTOCOL_VARIABLES, ContainerAttachment
+from harness.bench.process import Chain, PluginFailedError, ProcessRequest, TimedExecution, run_chains, run_one
+from harness.libcni.attachment import PROTOCOL_VARIABLES, Attachment
 from harness.libcni.execute import Executor
 from harness.libcni.networks import NetworkList
 from harness.libcni.request import request_config
@@ -26,7 +26,7 @@ class Attached:
 
     attachment: ContainerAttachment
     result: Mapping[str, object] | None = None
-    executions: list[tuple[str, Ended]] = field(default_factory=list)
+    executions: list[tuple[str, TimedExecution]] = field(default_factory=list)
 
 
 def attached_to(netns: str, capability_args: Mapping[str, object] | None = None) -> Attached:
@@ -43,7 +43,7 @@ def attached_to(netns: str, capability_args: Mapping[str, object] | None = None)
     return Attached(attachment)
 
 
-class Caller:
+class PluginCaller:
     """Calls the plugins in some folders for one network, each for at most `timeout` seconds."""
 
     def __init__(self, bin_dirs: Sequence[Path], network: NetworkList, *, timeout: float) -> None:
@@ -87,7 +87,7 @@ class Caller:
             ended = yield self._request(plugin.type, "DEL", attached.attachment.environment(), config)
             attached.executions.append((plugin.type, ended))
 
-    def version(self) -> Ended:
+    def version(self) -> TimedExecution:
         """Ask the first plugin for its versions. Raises PluginFailedError."""
         dummies = {"CNI_NETNS": "dummy", "CNI_IFNAME": "dummy", "CNI_CONTAINERID": "", "CNI_ARGS": ""}
         config = json.dumps({"cniVersion": CURRENT}).encode()
@@ -99,18 +99,18 @@ class Caller:
             "supportedVersions", ()
         )
 
-    def status(self) -> Ended:
+    def status(self) -> TimedExecution:
         """Ask the first plugin for its STATUS, in the version that introduced the verb. Raises PluginFailedError."""
         plugin = self.network.plugins[0]
         config = request_config(replace(self.network, cni_version=VERB_SINCE["STATUS"]), plugin)
         environ = ContainerAttachment(container_id="", netns="", ifname="").environment()
         return run_one(self._request(plugin.type, "STATUS", environ, config), timeout=self.timeout)
 
-    def _request(self, type: str, verb: str, environ: Mapping[str, str], stdin: bytes) -> Request:
-        return Request(self._paths[type], {**self._environ, **environ, "CNI_COMMAND": verb}, stdin)
+    def _request(self, type: str, verb: str, environ: Mapping[str, str], stdin: bytes) -> ProcessRequest:
+        return ProcessRequest(self._paths[type], {**self._environ, **environ, "CNI_COMMAND": verb}, stdin)
 
 
-def _printed(ended: Ended, name: str) -> dict[str, Any]:
+def _printed(ended: TimedExecution, name: str) -> dict[str, Any]:
     """Return the JSON object that a plugin has printed. Raises PluginFailedError."""
     try:
         document = decode_output(ended.stdout)

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from harness.bench.recording import Extent, Recording, Series
-from harness.bench.subjects import Described
+from harness.bench.recording import BenchExtent, Measurements, Series
+from harness.bench.subjects import SuiteSize
 from harness.bench.summary import Ratio, Summary
 
 Document = dict[str, object]
@@ -16,7 +16,7 @@ Document = dict[str, object]
 _FORMAT: Final = 2
 
 
-def to_document(recording: Recording, suites: Sequence[Described], extent: Extent, where: Document) -> Document:
+def to_document(recording: Measurements, suites: Sequence[SuiteSize], extent: BenchExtent, where: Document) -> Document:
     """Put the measurements together; ratios are to the last of the suites."""
     return {
         "format": _FORMAT,
@@ -49,7 +49,7 @@ def _processor() -> str:
     return platform.machine()
 
 
-def _suite(each: Described) -> Document:
+def _suite(each: SuiteSize) -> Document:
     return {
         "name": each.suite.name,
         "folders": [str(folder) for folder in each.suite.bin_dirs],
@@ -69,7 +69,7 @@ def _series(series: Series) -> Document:
     }
 
 
-def _ratios(recording: Recording, suites: Sequence[str]) -> list[Document]:
+def _ratios(recording: Measurements, suites: Sequence[str]) -> list[Document]:
     reference = suites[-1]
     found: list[Document] = []
     for series in recording.series:

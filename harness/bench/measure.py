@@ -8,10 +8,10 @@ from typing import Final
 from harness.bench.attachments import Attached, attached_to
 from harness.bench.control_group import ControlGroupError, control_group
 from harness.bench.population import PopulationError
-from harness.bench.process import Ended, Request, run_one
-from harness.bench.recording import Extent, Memory, Recording, Work
+from harness.bench.process import ProcessRequest, TimedExecution, run_one
+from harness.bench.recording import BenchExtent, Measurements, Memory, Work
 from harness.bench.resources import stopped_at_its_result
-from harness.bench.subjects import Suite
+from harness.bench.subjects import BenchSuite
 from harness.bench.suite_node import SuiteNode
 from harness.bench.summary import in_turns
 from harness.libcni.networks import NetworkList
@@ -26,17 +26,17 @@ class Bench:
     """Measures `suites` on `networks`, and reports its current step to `progress`."""
 
     def __init__(
-        self, site: Site, suites: Sequence[Suite], extent: Extent, *, progress: Callable[[str], object]
+        self, site: Site, suites: Sequence[BenchSuite], extent: BenchExtent, *, progress: Callable[[str], object]
     ) -> None:
         """Have all nodes made on `site`."""
-        self.recording = Recording()
+        self.recording = Measurements()
         self._site = site
         self._suites = suites
         self._extent = extent
         self._progress = progress
         self._counted = True
 
-    def measure(self, networks: Sequence[NetworkList]) -> Recording:
+    def measure(self, networks: Sequence[NetworkList]) -> Measurements:
         """Measure everything. Raises PluginFailedError, PluginNotFoundError, ServerError, OSError."""
         self._try_control_groups()
         self._inquiries(networks[0])
@@ -60,7 +60,7 @@ class Bench:
         with ExitStack() as closing:
             nodes = [closing.enter_context(self._node(suite, network)) for suite in self._suites]
             with_status = {node.suite for node in nodes if node.spawner.call(node.caller.has_status)}
-            nothing = Request(_NOTHING, dict(os.environ), b"{}")
+            nothing = ProcessRequest(_NOTHING, dict(os.environ), b"{}")
             for node in in_turns(nodes, self._extent.rounds):
                 if node is nodes[0]:
                     ended = node.spawner.call(run_one, nothing, timeout=self._extent.timeout)
@@ -116,7 +116,7 @@ class Bench:
             network = node.caller.network.name
             self.recording.memory.append(Memory(network, node.suite, seen.peak_rss, seen.server_pss))
 
-    def _note(self, node: SuiteNode, verb: str, executions: Sequence[tuple[str, Ended]]) -> None:
+    def _note(self, node: SuiteNode, verb: str, executions: Sequence[tuple[str, TimedExecution]]) -> None:
         network = node.caller.network.name
         total = sum(ended.seconds for _, ended in executions)
         self.recording.add(node.suite, Work(verb, network, pods=node.pods), total)
@@ -143,7 +143,7 @@ class Bench:
                 seconds = node.at_once(verb, pods)
             self.recording.add(node.suite, work, seconds)
 
-    def _node(self, suite: Suite, network: NetworkList) -> SuiteNode:
+    def _node(self, suite: BenchSuite, network: NetworkList) -> SuiteNode:
         return SuiteNode(self._site, suite, network, timeout=self._extent.timeout, counted=self._counted)
 
 

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.bench.recording import Recording, Work
+from harness.bench.recording import Measurements, Work
 from harness.bench.summary import Summary
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def check_plots(paths: Sequence[Path]) -> None:
         raise PlotError(f"no matplotlib here, which draws: `{sys.executable} -m pip install 'matplotlib>=3.9'`")
 
 
-def plot(recording: Recording, suites: Sequence[str], networks: Sequence[str], paths: Sequence[Path]) -> None:
+def plot(recording: Measurements, suites: Sequence[str], networks: Sequence[str], paths: Sequence[Path]) -> None:
     """Draw a row for each network into every one of `paths`: latency, many at once, growth. Raises OSError."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -61,7 +61,7 @@ def plot(recording: Recording, suites: Sequence[str], networks: Sequence[str], p
             figure.savefig(path, dpi=_DPI, metadata=metadata)
 
 
-def _boxes(axes: "Axes", recording: Recording, suites: Sequence[str], network: str) -> None:
+def _boxes(axes: "Axes", recording: Measurements, suites: Sequence[str], network: str) -> None:
     """Draw a box with whiskers for each suite and verb: median, quartiles, the 1st and the 99th percentile."""
     for index, suite in enumerate(suites):
         series = [recording.samples(suite, Work(verb, network)) for verb in _VERBS]
@@ -82,7 +82,7 @@ def _boxes(axes: "Axes", recording: Recording, suites: Sequence[str], network: s
     axes.legend()
 
 
-def _lines(axes: "Axes", recording: Recording, suites: Sequence[str], works: Sequence[Work], across: str) -> None:
+def _lines(axes: "Axes", recording: Measurements, suites: Sequence[str], works: Sequence[Work], across: str) -> None:
     for index, suite in enumerate(suites):
         points = [
             (getattr(work, across), Summary.of(samples).median * 1000)

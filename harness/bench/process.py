@@ -24,7 +24,7 @@ class PluginFailedError(Exception):
 
 
 @dataclass(frozen=True)
-class Request:
+class ProcessRequest:
     """A request for one execution: a path, its whole environment, its standard input, and its arguments."""
 
     path: str
@@ -34,21 +34,21 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Ended:
+class TimedExecution:
     """One execution: `seconds` of wall time."""
 
     seconds: float
     stdout: bytes
 
 
-Chain = Generator[Request, Ended, None]
+Chain = Generator[ProcessRequest, TimedExecution, None]
 """Processes one after the other, as the plugins of a list: yields requests, and gets their executions."""
 
 
-class Process:
+class TimedProcess:
     """A process: future, running or ended. Every pipe is closed after its end."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: ProcessRequest) -> None:
         """Prepare everything; nothing is started yet. Raises OSError."""
         self.pid = 0
         self._request = request
@@ -93,7 +93,7 @@ class Process:
         self._said += chunk
         return bool(chunk)
 
-    def wait(self, deadline: float) -> Ended:
+    def wait(self, deadline: float) -> TimedExecution:
         """Wait for the end of the process after that of its output. Raises PluginFailedError, also past `deadline`."""
         # Most processes have ended by now. One may also close its output and go on for ever.
         exit_fd = os.pidfd_open(self.pid)
@@ -109,7 +109,7 @@ class Process:
         self.pid = 0
         if status != 0:
             raise PluginFailedError(self._failure(os.waitstatus_to_exitcode(status)))
-        return Ended(seconds, bytes(self._said))
+        return TimedExecution(seconds, bytes(self._said))
 
     def close(self) -> None:
         """Kill the process if it still runs, and close all descriptors."""
@@ -135,9 +135,9 @@ class Process:
         return f"{self._request.path} {self._request.environ.get('CNI_COMMAND', '')}".strip()
 
 
-def run_one(request: Request, *, timeout: float) -> Ended:
+def run_one(request: ProcessRequest, *, timeout: float) -> TimedExecution:
     """Run one process to its end, for at most `timeout` seconds. Raises PluginFailedError, OSError."""
-    ended: list[Ended] = []
+    ended: list[TimedExecution] = []
 
     def chain() -> Chain:
         ended.append((yield request))
@@ -153,10 +153,10 @@ def run_chains(chains: Sequence[Chain], *, timeout: float) -> float:
     take longer than `timeout` seconds; OSError.
     """
     failures: list[PluginFailedError] = []
-    running: dict[int, tuple[Chain, Process]] = {}
+    running: dict[int, tuple[Chain, TimedProcess]] = {}
     poll = select.poll()
 
-    def spawn(chain: Chain, process: Process) -> None:
+    def spawn(chain: Chain, process: TimedProcess) -> None:
         running[process.output] = chain, process
         poll.register(process.output, select.POLLIN)
         process.spawn()
@@ -188,7 +188,9 @@ def run_chains(chains: Sequence[Chain], *, timeout: float) -> float:
     return seconds
 
 
-def _following(chain: Chain, process: Process, deadline: float, failures: list[PluginFailedError]) -> Request | None:
+def _following(
+    chain: Chain, process: TimedProcess, deadline: float, failures: list[PluginFailedError]
+) -> ProcessRequest | None:
     """Return the chain's next request after the end of a process; None if it has none, or the process failed."""
     try:
         return chain.send(process.wait(deadline))
@@ -200,7 +202,7 @@ def _following(chain: Chain, process: Process, deadline: float, failures: list[P
         return None
 
 
-def _ready(request: Request, closing: ExitStack) -> Process:
-    process = Process(request)
+def _ready(request: ProcessRequest, closing: ExitStack) -> TimedProcess:
+    process = TimedProcess(request)
     closing.callback(process.close)
     return process

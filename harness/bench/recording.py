@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Extent:
+class BenchExtent:
     """The extent of the measurements."""
 
     rounds: int = 60
@@ -21,7 +21,7 @@ class Extent:
     """Seconds for an execution, or for all that run at once."""
 
 
-QUICK = Extent(rounds=5, pods=(0, 20), at_once=(1, 4), repetitions=1, batch=3)
+QUICK = BenchExtent(rounds=5, pods=(0, 20), at_once=(1, 4), repetitions=1, batch=3)
 """Enough to see that every measurement works."""
 
 
@@ -64,7 +64,7 @@ class Memory:
 
 
 @dataclass
-class Recording:
+class Measurements:
     """All measurements."""
 
     overhead: list[float] = field(default_factory=list)

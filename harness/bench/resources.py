@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.bench.process import Process, Request
+from harness.bench.process import ProcessRequest, TimedProcess
 
 _PROC: Final = Path("/proc")
 # Fields of /proc/PID/stat after the name, which may hold any character: state is the first, the parent the second.
@@ -30,13 +30,13 @@ class Stopped:
     server_pss: int
 
 
-def stopped_at_its_result(request: Request, server: int | None, timeout: float) -> Stopped | None:
+def stopped_at_its_result(request: ProcessRequest, server: int | None, timeout: float) -> Stopped | None:
     """Run a plugin, and look at it and at the server with the PID `server` when the result is complete.
 
     The pipe of standard output is full until then, so the plugin waits. None if it ended without waiting. Raises
     PluginFailedError, OSError.
     """
-    process = Process(request)
+    process = TimedProcess(request)
     deadline = time.perf_counter() + timeout
     try:
         process.fill_stdout()

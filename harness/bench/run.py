@@ -6,8 +6,8 @@ from pathlib import Path
 
 from harness.bench.document import Document, machine, to_document
 from harness.bench.measure import Bench
-from harness.bench.recording import Extent, Recording
-from harness.bench.subjects import Described, Suite, default_networks, described
+from harness.bench.recording import BenchExtent, Measurements
+from harness.bench.subjects import BenchSuite, SuiteSize, default_networks, suite_size
 from harness.bench.tables import sections
 from harness.libcni.networks import NetworkList
 from harness.runtime.site import Site
@@ -18,10 +18,10 @@ from harness.table import Table
 class Findings:
     """The findings of a run; all suites are compared with the last one."""
 
-    recording: Recording
-    suites: Sequence[Described]
+    recording: Measurements
+    suites: Sequence[SuiteSize]
     networks: Sequence[NetworkList]
-    extent: Extent
+    extent: BenchExtent
     machine: Document
 
     def document(self) -> Document:
@@ -34,9 +34,9 @@ class Findings:
 
 
 def run_bench(
-    suites: Sequence[Suite],
+    suites: Sequence[BenchSuite],
     networks: Sequence[NetworkList],
-    extent: Extent,
+    extent: BenchExtent,
     *,
     state_dir: Path,
     progress: Callable[[str], object],
@@ -48,7 +48,7 @@ def run_bench(
     """
     networks = networks or default_networks()
     where = machine()
-    sizes = [described(suite, networks) for suite in suites]
+    sizes = [suite_size(suite, networks) for suite in suites]
     with Site(state_dir, "bench") as site:
         recording = Bench(site, suites, extent, progress=progress).measure(networks)
     return Findings(recording, sizes, networks, extent, where)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from harness.bench.process import Request
+from harness.bench.process import ProcessRequest
 from harness.bench.resources import process_tree, stopped_at_its_result
 from harness.bench.spawner import Spawner
 from launch import PLUGINS
@@ -27,7 +27,7 @@ class ServerError(Exception):
     """The server does not answer requests."""
 
 
-class Server:
+class SuiteServer:
     """A running server; launchers that ask it are in `bin_dir`."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", folder: Path) -> None:
@@ -40,7 +40,7 @@ class Server:
     def require_service(self, spawner: Spawner) -> None:
         """Raise ServerError if a launcher that asks the server executes the plugin itself."""
         launcher = str(self.bin_dir / next(iter(PLUGINS)))
-        request = Request(launcher, {"CNI_COMMAND": "VERSION"}, b'{"cniVersion": "1.0.0"}')
+        request = ProcessRequest(launcher, {"CNI_COMMAND": "VERSION"}, b'{"cniVersion": "1.0.0"}')
         seen = spawner.call(stopped_at_its_result, request, self.pid, _START_S)
         if seen is None or not seen.served:
             raise ServerError(f"{launcher} is not served by process {self.pid}: {self._last_words()}")
@@ -70,7 +70,7 @@ class Server:
 
 
 @contextmanager
-def serving(spawner: Spawner, name: str) -> Iterator[Server]:
+def serving(spawner: Spawner, name: str) -> Iterator[SuiteServer]:
     """Start a server where a spawner is, and write launchers that ask it into /run/`name`, for the with block.
 
     Raises ServerError if a launcher is not served, at the begin of the block or at its end. Raises OSError.
@@ -84,7 +84,7 @@ def serving(spawner: Spawner, name: str) -> Iterator[Server]:
         command = [sys.executable, "-m", "launch.server", "--socket", str(socket), "--idle-exit", str(_IDLE_S)]
         with (folder / "server.log").open("wb") as log:
             process = spawner.start(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        server = Server(process, folder)
+        server = SuiteServer(process, folder)
         try:
             server.await_workers()
             server.require_service(spawner)

@@ -30,7 +30,7 @@ _LIBRARY: Final = "pyroute2"
 
 
 @dataclass(frozen=True)
-class Suite:
+class BenchSuite:
     """A folder of plugins, or several as in CNI_PATH, under a name for the report.
 
     A `served` suite is our own plugins, which get a server on each node. A `brief` suite is measured only in single
@@ -44,13 +44,13 @@ class Suite:
 
 
 @dataclass(frozen=True)
-class Described:
+class SuiteSize:
     """A suite and its size in bytes: the executables that were measured, and the suite's files that they load.
 
     An interpreter, and libraries of the system, are left out.
     """
 
-    suite: Suite
+    suite: BenchSuite
     plugins: int
     code: int
     form: str
@@ -58,19 +58,19 @@ class Described:
 
 
 @contextmanager
-def suites_of(named: Mapping[str, tuple[Path, ...]], *, serve: bool) -> Iterator[list[Suite]]:
+def suites_of(named: Mapping[str, tuple[Path, ...]], *, serve: bool) -> Iterator[list[BenchSuite]]:
     """Yield the suites in the named folders; if no folders are named, our own and the reference's.
 
     With `serve` our own plugins are measured with a server. Plugins in named folders also get one if they are this
     installation's launchers. Raises OSError.
     """
     if named:
-        yield [Suite(name, folders, served=serve and _are_ours(folders)) for name, folders in named.items()]
+        yield [BenchSuite(name, folders, served=serve and _are_ours(folders)) for name, folders in named.items()]
         return
     with own_plugins() as folder:
-        suites = [Suite(OURS, (folder,), served=serve)]
+        suites = [BenchSuite(OURS, (folder,), served=serve)]
         if (REFERENCE_BIN_DIR / "bridge").exists():
-            suites.append(Suite(REFERENCE, (REFERENCE_BIN_DIR,)))
+            suites.append(BenchSuite(REFERENCE, (REFERENCE_BIN_DIR,)))
         yield suites
 
 
@@ -88,14 +88,14 @@ def default_networks() -> list[NetworkList]:
     return [_bridge(PLAIN, "bench0", "10.80.0.0/16"), _bridge(MASQUERADED, "bench1", "10.81.0.0/16", ipMasq=True)]
 
 
-def described(suite: Suite, networks: Sequence[NetworkList]) -> Described:
+def suite_size(suite: BenchSuite, networks: Sequence[NetworkList]) -> SuiteSize:
     """Measure the size of the part of a suite that these networks need. Raises PluginNotFoundError, OSError."""
     executor = Executor(suite.bin_dirs)
     paths = [executor.find(name) for name in sorted(_executables(networks))]
     code = bytes_on_disk(_own_code()) if is_ours(str(paths[0])) else 0
     with paths[0].open("rb") as file:
         form = "script" if file.read(2) == b"#!" else "binary"
-    return Described(suite, bytes_on_disk(paths), code, form)
+    return SuiteSize(suite, bytes_on_disk(paths), code, form)
 
 
 def bytes_on_disk(paths: Iterable[Path]) -> int:

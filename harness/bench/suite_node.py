@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Final, Self
 
-from harness.bench.attachments import Attached, Caller, attached_to
+from harness.bench.attachments import Attached, PluginCaller, attached_to
 from harness.bench.control_group import control_group
 from harness.bench.population import populate
-from harness.bench.process import Ended
-from harness.bench.server import Server, serving
+from harness.bench.process import TimedExecution
+from harness.bench.server import SuiteServer, serving
 from harness.bench.spawner import Spawner
-from harness.bench.subjects import Suite
+from harness.bench.subjects import BenchSuite
 from harness.libcni.networks import NetworkList
 from harness.runtime.node import Node
 from harness.runtime.site import Site
@@ -24,10 +24,12 @@ class SuiteNode(ExitStack):
 
     node: Node
     spawner: Spawner
-    server: Server | None
-    caller: Caller
+    server: SuiteServer | None
+    caller: PluginCaller
 
-    def __init__(self, site: Site, suite: Suite, network: NetworkList, *, timeout: float, counted: bool = True) -> None:
+    def __init__(
+        self, site: Site, suite: BenchSuite, network: NetworkList, *, timeout: float, counted: bool = True
+    ) -> None:
         """Make a node without pods; if not `counted`, without a control group.
 
         Raises ServerError, PluginNotFoundError, ControlGroupError, OSError.
@@ -43,7 +45,7 @@ class SuiteNode(ExitStack):
             stack.callback(self.spawner.close)
             self.server = stack.enter_context(serving(self.spawner, name)) if suite.served else None
             served = (self.server.bin_dir,) if self.server is not None else ()
-            self.caller = Caller((*served, *suite.bin_dirs), network, timeout=timeout)
+            self.caller = PluginCaller((*served, *suite.bin_dirs), network, timeout=timeout)
             self.push(stack.pop_all())
 
     def furnish(self, site: Site, pods: int = 0) -> Self:
@@ -59,7 +61,7 @@ class SuiteNode(ExitStack):
         self.at_once("DEL", [attached_to(site.namespace())])
         return self
 
-    def one(self, verb: str, pod: Attached) -> list[tuple[str, Ended]]:
+    def one(self, verb: str, pod: Attached) -> list[tuple[str, TimedExecution]]:
         """ADD or DEL a pod; return the type and the execution of each plugin. Raises PluginFailedError."""
         self.at_once(verb, [pod])
         return pod.executions

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Final
 
-from harness.bench.recording import Recording, Work
-from harness.bench.subjects import Described
+from harness.bench.recording import Measurements, Work
+from harness.bench.subjects import SuiteSize
 from harness.bench.summary import Ratio, Summary
 from harness.table import Table
 
 _MIB: Final = 1 << 20
 
 
-def sections(recording: Recording, suites: Sequence[Described]) -> dict[str, Table]:
+def sections(recording: Measurements, suites: Sequence[SuiteSize]) -> dict[str, Table]:
     """Return the tables under their names, without those that would be empty; ratios are to the last suite."""
     names = [each.suite.name for each in suites]
     tables = {
@@ -24,7 +24,7 @@ def sections(recording: Recording, suites: Sequence[Described]) -> dict[str, Tab
     return {name: table for name, table in tables.items() if table.rows}
 
 
-def _latency(recording: Recording, suites: Sequence[str]) -> Table:
+def _latency(recording: Measurements, suites: Sequence[str]) -> Table:
     rows = [["", "/bin/true", "", "", *_figures(recording.overhead), ""]] if recording.overhead else []
     for work in recording.works:
         if work.cold:
@@ -37,7 +37,7 @@ def _latency(recording: Recording, suites: Sequence[str]) -> Table:
     return Table(("network", "verb", "pods", "suite", "n", "min, ms", "median", "p90", "p99", "ratio"), rows)
 
 
-def _crowds(recording: Recording, suites: Sequence[str]) -> Table:
+def _crowds(recording: Measurements, suites: Sequence[str]) -> Table:
     rows = []
     for work in recording.works:
         if work.cold:
@@ -49,7 +49,7 @@ def _crowds(recording: Recording, suites: Sequence[str]) -> Table:
     )
 
 
-def _growth(recording: Recording, suites: Sequence[str]) -> Table:
+def _growth(recording: Measurements, suites: Sequence[str]) -> Table:
     rows = []
     for work in recording.works:
         if not work.pods or work.plugin:
@@ -63,7 +63,7 @@ def _growth(recording: Recording, suites: Sequence[str]) -> Table:
     return _without_empty_columns(Table(("network", "verb", "pods", *suites), rows))
 
 
-def _costs(recording: Recording, suites: Sequence[Described]) -> Table:
+def _costs(recording: Measurements, suites: Sequence[SuiteSize]) -> Table:
     networks = list(dict.fromkeys(each.network for each in recording.memory))
     rows = []
     for network in networks:
@@ -79,7 +79,7 @@ def _costs(recording: Recording, suites: Sequence[Described]) -> Table:
     return Table(("network", "suite", *headings), rows)
 
 
-def _cpu(recording: Recording, network: str, suite: str, verb: str) -> str:
+def _cpu(recording: Measurements, network: str, suite: str, verb: str) -> str:
     samples = recording.samples(suite, Work(verb, network), cpu=True)
     return _ms(median(samples)) if samples else ""
 
@@ -89,12 +89,12 @@ def _figures(samples: Sequence[float]) -> list[str]:
     return [str(summary.count), *map(_ms, (summary.min, summary.median, summary.p90, summary.p99))]
 
 
-def _ratio(recording: Recording, suite: str, reference: str, work: Work) -> str:
+def _ratio(recording: Measurements, suite: str, reference: str, work: Work) -> str:
     ours, theirs = recording.samples(suite, work), recording.samples(reference, work)
     return f"{Ratio.of(ours, theirs).value:.2f}" if ours and theirs and suite != reference else ""
 
 
-def _median_ms(recording: Recording, suite: str, work: Work) -> str:
+def _median_ms(recording: Measurements, suite: str, work: Work) -> str:
     samples = recording.samples(suite, work)
     return _ms(Summary.of(samples).median) if samples else ""
 

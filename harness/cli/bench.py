@@ -11,7 +11,7 @@ from harness.cli.options import Settings, needs_root, verb
 from harness.output import emit, say, write
 
 if TYPE_CHECKING:
-    from harness.bench.recording import Extent
+    from harness.bench.recording import BenchExtent
     from harness.bench.run import Findings
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -88,13 +88,13 @@ def command(
 command.params = [param for param in command.params if param.name != "bin_dirs"]
 
 
-def _extent(quick: bool, wanted: dict[str, int | tuple[int, ...] | None]) -> "Extent":
+def _extent(quick: bool, wanted: dict[str, int | tuple[int, ...] | None]) -> "BenchExtent":
     from dataclasses import asdict
 
-    from harness.bench.recording import QUICK, Extent
+    from harness.bench.recording import QUICK, BenchExtent
 
-    return Extent(
-        **asdict(QUICK if quick else Extent()) | {key: value for key, value in wanted.items() if value is not None}
+    return BenchExtent(
+        **asdict(QUICK if quick else BenchExtent()) | {key: value for key, value in wanted.items() if value is not None}
     )
 
 

@@ -19,7 +19,7 @@ from harness.bench.control_group import control_group
 from harness.bench.population import PopulationError, populate
 from harness.bench.resources import process_tree
 from harness.bench.server import ServerError
-from harness.bench.subjects import MASQUERADED, PLAIN, Suite, default_networks
+from harness.bench.subjects import MASQUERADED, PLAIN, BenchSuite, default_networks
 from harness.bench.suite_node import SuiteNode
 from harness.libcni.networks import NetworkList, parse_network_list
 from harness.runtime.node import Node
@@ -168,7 +168,7 @@ def test_nothing_is_left_of_a_run_in_which_a_plugin_fails(cli: Cli) -> None:
 
 def test_launchers_that_do_their_work_themselves_are_not_taken_for_served(site: Site, direct_bin_dir: Path) -> None:
     """The server is stopped behind the benchmark's back."""
-    suite = Suite("ours", (direct_bin_dir,), served=True)
+    suite = BenchSuite("ours", (direct_bin_dir,), served=True)
 
     node = SuiteNode(site, suite, default_networks()[0], timeout=HANG)
     assert node.server is not None
@@ -180,7 +180,7 @@ def test_launchers_that_do_their_work_themselves_are_not_taken_for_served(site: 
 
 
 def test_the_server_is_on_the_node_and_all_of_it_is_counted(site: Site, direct_bin_dir: Path) -> None:
-    suite = Suite("ours", (direct_bin_dir,), served=True)
+    suite = BenchSuite("ours", (direct_bin_dir,), served=True)
 
     with SuiteNode(site, suite, default_networks()[0], timeout=HANG) as node:
         assert node.server is not None
@@ -205,7 +205,7 @@ def test_a_served_suite_has_its_other_executables_too(site: Site, direct_bin_dir
     script = tmp_path / "bin" / "script"
     script.write_text('#!/bin/sh\nread -r config\necho "{\\"ran\\": \\"$CNI_COMMAND\\"}"\n')
     script.chmod(0o755)
-    suite = Suite("ours", (tmp_path / "bin",), served=True)
+    suite = BenchSuite("ours", (tmp_path / "bin",), served=True)
 
     with SuiteNode(site, suite, parse_network_list(json.dumps(network).encode()), timeout=HANG) as node:
         executions = node.one("ADD", attached_to(site.namespace()))
@@ -270,7 +270,7 @@ def shape(node: Node) -> tuple[list[str], list[str], list[str]]:
 
 
 def node_of(site: Site, folder: Path, network: NetworkList) -> SuiteNode:
-    return SuiteNode(site, Suite("any", (folder,)), network, timeout=HANG)
+    return SuiteNode(site, BenchSuite("any", (folder,)), network, timeout=HANG)
 
 
 @pytest.mark.parametrize("suite", ["ours", "reference"])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.bench.attachments import attached_to
-from harness.bench.subjects import Suite, default_networks
+from harness.bench.subjects import BenchSuite, default_networks
 from harness.bench.suite_node import SuiteNode
 from harness.runtime.site import Site
 from tests.nodes import HANG
@@ -24,7 +24,7 @@ TINY = Extent(rounds=1, batches=1, batch=2, repetitions=1, at_once=3, gone_at_on
 
 
 @pytest.fixture
-def suites() -> Iterator[Mapping[str, Suite]]:
+def suites() -> Iterator[Mapping[str, BenchSuite]]:
     with subjects() as made:
         yield made
 
@@ -43,7 +43,7 @@ def made_by(runs: list[str]) -> list[Path]:
 
 @pytest.mark.time_limit(600, "it measures each row of the bench")
 def test_every_row_is_measured_and_nothing_is_left(
-    suites: Mapping[str, Suite], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    suites: Mapping[str, BenchSuite], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = measure(suites, TINY, tmp_path)
 
@@ -65,7 +65,9 @@ def in_namespace(name: str, *args: str) -> list[dict[str, Any]]:
     return listed
 
 
-def test_the_floor_gives_a_pod_its_interface_and_takes_it_back(suites: Mapping[str, Suite], tmp_path: Path) -> None:
+def test_the_floor_gives_a_pod_its_interface_and_takes_it_back(
+    suites: Mapping[str, BenchSuite], tmp_path: Path
+) -> None:
     with (
         Site(tmp_path, "bench") as site,
         SuiteNode(site, suites[FLOOR], default_networks()[0], timeout=HANG, counted=False) as node,

@@ -7,18 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from harness.bench.process import Chain, Ended, PluginFailedError, Process, Request, run_chains, run_one
+from harness.bench.process import (
+    Chain,
+    PluginFailedError,
+    ProcessRequest,
+    TimedExecution,
+    TimedProcess,
+    run_chains,
+    run_one,
+)
 from tests.nodes import HANG
 
 PATH = {"PATH": "/usr/bin:/bin"}
 
 
-def shell(script: str) -> Request:
+def shell(script: str) -> ProcessRequest:
     """A shell that reads its script, as plugins their configuration, from standard input."""
-    return Request("/bin/sh", PATH, script.encode())
+    return ProcessRequest("/bin/sh", PATH, script.encode())
 
 
-def one(request: Request) -> Chain:
+def one(request: ProcessRequest) -> Chain:
     yield request
 
 
@@ -43,14 +51,14 @@ def test_output_and_time() -> None:
 
 
 def test_a_program_gets_its_arguments() -> None:
-    ended = run_one(Request("/bin/sh", PATH, b"", ("-c", 'echo "$0" "$@"', "a", "b c")), timeout=HANG)
+    ended = run_one(ProcessRequest("/bin/sh", PATH, b"", ("-c", 'echo "$0" "$@"', "a", "b c")), timeout=HANG)
 
     assert ended.stdout == b"a b c\n"
 
 
 def test_a_request_larger_than_a_pipe_arrives_whole() -> None:
     text = b"x" * 300_000
-    ended = run_one(Request("/usr/bin/wc", PATH, text), timeout=HANG)
+    ended = run_one(ProcessRequest("/usr/bin/wc", PATH, text), timeout=HANG)
 
     assert ended.stdout.split()[2] == b"300000"
 
@@ -81,8 +89,8 @@ def test_chains_run_at_once_and_their_links_one_after_the_other(tmp_path: Path) 
         script = (
             f"touch {tmp_path}/{number}; while [ $(ls {tmp_path} | wc -l) -lt 3 ]; do sleep 0.01; done; echo {number}"
         )
-        first: Ended = yield shell(script)
-        second: Ended = yield shell(f"echo after {first.stdout.decode().strip()}")
+        first: TimedExecution = yield shell(script)
+        second: TimedExecution = yield shell(f"echo after {first.stdout.decode().strip()}")
         heard[number] = [first.stdout, second.stdout]
 
     seconds = run_chains([chain(number) for number in range(3)], timeout=HANG)
@@ -104,7 +112,7 @@ def test_the_process_stops_where_it_writes_its_result_when_there_is_no_room() ->
     from harness.bench.resources import is_writing, peak_rss
     from tests.nodes import until
 
-    process = Process(shell("echo result"))
+    process = TimedProcess(shell("echo result"))
     try:
         process.fill_stdout()
         process.spawn()

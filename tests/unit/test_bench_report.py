@@ -8,17 +8,17 @@ import pytest
 
 from harness.bench.document import to_document
 from harness.bench.plot import PlotError, check_plots, plot
-from harness.bench.recording import Extent, Memory, Recording, Work
-from harness.bench.subjects import MASQUERADED, OURS, PLAIN, REFERENCE, Described, Suite, bytes_on_disk
+from harness.bench.recording import BenchExtent, Measurements, Memory, Work
+from harness.bench.subjects import MASQUERADED, OURS, PLAIN, REFERENCE, BenchSuite, SuiteSize, bytes_on_disk
 from harness.bench.tables import sections
 
 DIRECT = "direct"
 
 
 @pytest.fixture
-def recording() -> Recording:
+def recording() -> Measurements:
     """Ours twice as fast as the reference, but for VERSION."""
-    made = Recording(overhead=[0.001, 0.001])
+    made = Measurements(overhead=[0.001, 0.001])
     for number in range(3):
         drift = 1 + number / 10
         for network in (PLAIN, MASQUERADED):
@@ -40,13 +40,13 @@ def recording() -> Recording:
 
 
 SUITES = [
-    Described(Suite(name, (Path("/bin"),)), plugins=3 << 20, code=code, form="binary")
+    SuiteSize(BenchSuite(name, (Path("/bin"),)), plugins=3 << 20, code=code, form="binary")
     for name, code in ((OURS, 14 << 20), (DIRECT, 14 << 20), (REFERENCE, 0))
 ]
 
 
-def test_the_document_holds_what_it_was_computed_from(recording: Recording) -> None:
-    document: Any = json.loads(json.dumps(to_document(recording, SUITES, Extent(), {"load": 0.5})))
+def test_the_document_holds_what_it_was_computed_from(recording: Measurements) -> None:
+    document: Any = json.loads(json.dumps(to_document(recording, SUITES, BenchExtent(), {"load": 0.5})))
 
     assert document["suites"][0] == {
         "name": OURS,
@@ -71,7 +71,7 @@ def test_the_document_holds_what_it_was_computed_from(recording: Recording) -> N
     assert cpu["samples"] == [0.005, 0.006, 0.011]
 
 
-def test_tables_show_medians_and_ratios_to_the_last_suite(recording: Recording) -> None:
+def test_tables_show_medians_and_ratios_to_the_last_suite(recording: Measurements) -> None:
     tables = sections(recording, SUITES)
 
     assert list(tables) == ["latency", "crowds", "growth", "costs"]
@@ -84,8 +84,7 @@ def test_tables_show_medians_and_ratios_to_the_last_suite(recording: Recording) 
     assert tables["costs"].rows[0] == [PLAIN, OURS, "6.0", "", "1.0", "50.0", "3.0", "14.0"]
 
 
-@pytest.mark.slow("matplotlib is slow to load; the numbers of the report are in make test")
-def test_plots_are_drawn_as_svg_and_png(recording: Recording, tmp_path: Path) -> None:
+def test_plots_are_drawn_as_svg_and_png(recording: Measurements, tmp_path: Path) -> None:
     paths = [tmp_path / "new" / "plot.svg", tmp_path / "plot.png"]
     check_plots(paths)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.bench.recording import Recording, Work
+from harness.bench.recording import Measurements, Work
 from harness.bench.subjects import OURS, PLAIN, REFERENCE
 from harness.table import Table
 from tools.bench.pages import MarkerError, check_markers, filled, markdown, write_between_markers
@@ -17,9 +17,9 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def recording() -> Recording:
+def recording() -> Measurements:
     """Ours take 0.40 of the reference's time and half of its CPU time, and twice the floor's time."""
-    made = Recording()
+    made = Measurements()
     for number in range(5):
         drift = 1 + number / 10
         for suite, seconds in ((OURS, 0.008), (REFERENCE, 0.020), (FLOOR, 0.004)):
@@ -29,7 +29,7 @@ def recording() -> Recording:
     return made
 
 
-def test_rows_of_the_loops_that_were_run_are_judged_by_medians(recording: Recording) -> None:
+def test_rows_of_the_loops_that_were_run_are_judged_by_medians(recording: Measurements) -> None:
     results = judged(rows(Extent()), {"one": recording})
 
     assert [(each.row.work, round(each.ratio.value, 3), each.row.at_most, each.reached) for each in results] == [
@@ -43,7 +43,7 @@ def test_rows_of_the_loops_that_were_run_are_judged_by_medians(recording: Record
     assert (results[0].ours, results[0].ours_lower) == pytest.approx((0.0096, 0.0088))
 
 
-def test_the_table_shows_medians_and_lower_quartiles(recording: Recording) -> None:
+def test_the_table_shows_medians_and_lower_quartiles(recording: Measurements) -> None:
     shown = table(judged(rows(Extent()), {"one": recording}))
 
     assert shown.rows[:3] == [
@@ -83,7 +83,7 @@ def test_every_target_is_a_row() -> None:
     }
 
 
-def test_the_document_has_every_row(recording: Recording) -> None:
+def test_the_document_has_every_row(recording: Measurements) -> None:
     run = Run(judged(rows(Extent()), {"one": recording}), Extent(), {"load": 0.5})
 
     document = json.loads(json.dumps(run.document()))

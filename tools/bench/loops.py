@@ -7,10 +7,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Final
 
-from harness.bench.attachments import Attached, Caller, attached_to
-from harness.bench.process import Request, run_one
-from harness.bench.recording import Recording, Work
-from harness.bench.subjects import MASQUERADED, OURS, PLAIN, REFERENCE, Suite, default_networks
+from harness.bench.attachments import Attached, PluginCaller, attached_to
+from harness.bench.process import ProcessRequest, run_one
+from harness.bench.recording import Measurements, Work
+from harness.bench.subjects import MASQUERADED, OURS, PLAIN, REFERENCE, BenchSuite, default_networks
 from harness.bench.suite_node import SuiteNode
 from harness.bench.summary import in_turns
 from harness.runtime.site import Site
@@ -25,13 +25,13 @@ _PODS_AT_ONCE: Final = 20
 class Loops:
     """The loops of one run on a site; `run` runs one and returns its measurements."""
 
-    def __init__(self, site: Site, suites: Mapping[str, Suite], extent: Extent) -> None:
+    def __init__(self, site: Site, suites: Mapping[str, BenchSuite], extent: Extent) -> None:
         """Have all nodes made on `site`."""
         self._site = site
         self._suites = suites
         self._extent = extent
         self._networks = {network.name: network for network in (*default_networks(), chain(), five(), ports())}
-        self._recording = Recording()
+        self._recording = Measurements()
         self._loops: dict[str, Callable[[], None]] = {
             "one": lambda: self._one(PLAIN, (OURS, REFERENCE, FLOOR)),
             "one, ipMasq": lambda: self._one(MASQUERADED, (OURS, REFERENCE)),
@@ -46,9 +46,9 @@ class Loops:
             "no server, gone": self._gone_without_server,
         }
 
-    def run(self, loop: str) -> Recording:
+    def run(self, loop: str) -> Measurements:
         """Run a loop. Raises PluginFailedError, PluginNotFoundError, ServerError, ControlGroupError, OSError."""
-        self._recording = Recording()
+        self._recording = Measurements()
         self._loops[loop]()
         return self._recording
 
@@ -145,7 +145,7 @@ class Loops:
     def _no_server(self) -> None:
         """VERSION and ADD in direct execution, beside an interpreter that does nothing."""
         environ = {"PATH": os.environ.get("PATH", os.defpath)}
-        nothing = Request(sys.executable, environ, b"", ("-IS", "-c", "pass"))
+        nothing = ProcessRequest(sys.executable, environ, b"", ("-IS", "-c", "pass"))
         with ExitStack() as closing:
             node = self._node(DIRECT, PLAIN, closing).furnish(self._site)
             for _ in self._turns([node]):
@@ -175,7 +175,7 @@ class Loops:
     def _turns(self, nodes: Sequence[SuiteNode]) -> Iterator[SuiteNode]:
         """Give nodes their turns; figures of the first few, the warm-up, are dropped."""
         yield from in_turns(nodes, _WARM_UP)
-        self._recording = Recording()
+        self._recording = Measurements()
         yield from in_turns(nodes, self._extent.rounds)
 
     def _pods(self, count: int) -> list[Attached]:
@@ -188,6 +188,6 @@ class Loops:
         )
 
 
-def _versions(caller: Caller, count: int) -> None:
+def _versions(caller: PluginCaller, count: int) -> None:
     for _ in range(count):
         caller.version()

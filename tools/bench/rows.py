@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Final
 
-from harness.bench.recording import Recording, Work
+from harness.bench.recording import Measurements, Work
 from harness.bench.subjects import MASQUERADED, OURS, PLAIN, REFERENCE
 from harness.bench.summary import Ratio, percentile
 from harness.table import Table
@@ -162,12 +162,12 @@ def chosen(known: Sequence[Row], pattern: str) -> list[Row]:
     return [row for row in known if re.search(pattern, f"{row.loop}: {row.work}", re.IGNORECASE)]
 
 
-def judged(wanted: Sequence[Row], recordings: Mapping[str, Recording]) -> list[Judged]:
+def judged(wanted: Sequence[Row], recordings: Mapping[str, Measurements]) -> list[Judged]:
     """Return the rows whose loops were run: those that are in `recordings`."""
     return [_judged(row, recordings[row.loop]) for row in wanted if row.loop in recordings]
 
 
-def _judged(row: Row, recording: Recording) -> Judged:
+def _judged(row: Row, recording: Measurements) -> Judged:
     ours, theirs = (recording.samples(*each, cpu=row.cpu) for each in (row.ours, row.theirs))
     return Judged(
         row,

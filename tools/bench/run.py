@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from harness.bench.document import Document, machine
 from harness.bench.plot import check_plots, plot
-from harness.bench.recording import Extent as ProductExtent
+from harness.bench.recording import BenchExtent
 from harness.bench.run import run_bench
-from harness.bench.subjects import OURS, REFERENCE, Suite
+from harness.bench.subjects import OURS, REFERENCE, BenchSuite
 from harness.runtime.site import Site
 from tools.bench.loops import Loops
 from tools.bench.pages import check_markers, markdown, write_between_markers
@@ -19,7 +19,7 @@ from tools.bench.rows import Extent, Judged, chosen, judged, rows, table
 from tools.bench.subjects import DIRECT
 
 if TYPE_CHECKING:
-    from harness.bench.recording import Recording
+    from harness.bench.recording import Measurements
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _PAGES: Final = (_ROOT / "docs" / "performance.md",)
@@ -53,14 +53,14 @@ class Run:
         )
 
 
-def measure(suites: Mapping[str, Suite], extent: Extent, state_dir: Path, pattern: str = "") -> Run:
+def measure(suites: Mapping[str, BenchSuite], extent: Extent, state_dir: Path, pattern: str = "") -> Run:
     """Measure the rows that `pattern` chooses, and print them loop by loop: all take a while.
 
     Raises PluginFailedError, PluginNotFoundError, PopulationError, ServerError, ControlGroupError, NodeError, OSError.
     """
     wanted = chosen(rows(extent), pattern)
     where = machine()
-    recordings: dict[str, Recording] = {}
+    recordings: dict[str, Measurements] = {}
     for loop in dict.fromkeys(row.loop for row in wanted):
         with Site(state_dir, "bench") as site:
             _say(f"{loop}: nodes {site.name}-N")
@@ -77,10 +77,10 @@ def check_pages() -> None:
     check_plots(_PICTURES)
 
 
-def write_pages(run: Run, suites: Mapping[str, Suite], state_dir: Path) -> None:
+def write_pages(run: Run, suites: Mapping[str, BenchSuite], state_dir: Path) -> None:
     """Do what `cni-harness bench` does, and put all tables into docs/performance.md. Raises what `measure` does."""
     compared = [suites[name] for name in (OURS, DIRECT, REFERENCE)]
-    findings = run_bench(compared, [], ProductExtent(), state_dir=state_dir, progress=_say)
+    findings = run_bench(compared, [], BenchExtent(), state_dir=state_dir, progress=_say)
     tables = {"targets": table(run.results), **findings.tables()}
     texts = {name: markdown(each) for name, each in tables.items()} | {"conditions": run.conditions()}
     for page in _PAGES:

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from harness.bench.subjects import OURS, REFERENCE, REFERENCE_BIN_DIR, Suite, own_plugins
+from harness.bench.subjects import OURS, REFERENCE, REFERENCE_BIN_DIR, BenchSuite, own_plugins
 
 DIRECT: Final = "direct"
 FLOOR: Final = "floor"
@@ -18,14 +18,14 @@ _COMPILE: Final = ("cc", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o")
 
 
 @contextmanager
-def subjects() -> Iterator[dict[str, Suite]]:
+def subjects() -> Iterator[dict[str, BenchSuite]]:
     """Compile the floor and yield the suites by their names. Raises OSError, CalledProcessError."""
     with own_plugins() as own, TemporaryDirectory(prefix="cni-harness-bench-") as folder:
         floor = Path(folder)
         subprocess.run([*_COMPILE, floor / "bridge", _SOURCE], check=True)
         yield {
-            OURS: Suite(OURS, (own,), served=True),
-            DIRECT: Suite(DIRECT, (own,), brief=True),
-            REFERENCE: Suite(REFERENCE, (REFERENCE_BIN_DIR,)),
-            FLOOR: Suite(FLOOR, (floor,)),
+            OURS: BenchSuite(OURS, (own,), served=True),
+            DIRECT: BenchSuite(DIRECT, (own,), brief=True),
+            REFERENCE: BenchSuite(REFERENCE, (REFERENCE_BIN_DIR,)),
+            FLOOR: BenchSuite(FLOOR, (floor,)),
         }
