@@ -7,9 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from harness.bench.recording import BenchExtent, Measurements, Series
+from harness.bench.measurements import BenchExtent, Measurements, Ratio, Series, Summary
 from harness.bench.subjects import SuiteSize
-from harness.bench.summary import Ratio, Summary
 
 Document = dict[str, object]
 

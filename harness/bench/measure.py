@@ -7,13 +7,12 @@ from typing import Final
 
 from harness.bench.attachments import Attached, attached_to
 from harness.bench.control_group import ControlGroupError, control_group
+from harness.bench.measurements import BenchExtent, Measurements, Memory, Work, in_turns
 from harness.bench.population import PopulationError
 from harness.bench.process import ProcessRequest, TimedExecution, run_one
-from harness.bench.recording import BenchExtent, Measurements, Memory, Work
 from harness.bench.resources import stopped_at_its_result
 from harness.bench.subjects import BenchSuite
 from harness.bench.suite_node import SuiteNode
-from harness.bench.summary import in_turns
 from harness.libcni.networks import NetworkList
 from harness.runtime.site import Site
 

@@ -6,8 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.bench.recording import Measurements, Work
-from harness.bench.summary import Summary
+from harness.bench.measurements import Measurements, Summary, Work
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

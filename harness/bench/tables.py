@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Final
 
-from harness.bench.recording import Measurements, Work
+from harness.bench.measurements import Measurements, Ratio, Summary, Work
 from harness.bench.subjects import SuiteSize
-from harness.bench.summary import Ratio, Summary
 from harness.table import Table
 
 _MIB: Final = 1 << 20

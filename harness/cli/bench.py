@@ -11,7 +11,7 @@ from harness.cli.options import Settings, needs_root, verb
 from harness.output import emit, say, write
 
 if TYPE_CHECKING:
-    from harness.bench.recording import BenchExtent
+    from harness.bench.measurements import BenchExtent
     from harness.bench.run import Findings
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -91,7 +91,7 @@ command.params = [param for param in command.params if param.name != "bin_dirs"]
 def _extent(quick: bool, wanted: dict[str, int | tuple[int, ...] | None]) -> "BenchExtent":
     from dataclasses import asdict
 
-    from harness.bench.recording import QUICK, BenchExtent
+    from harness.bench.measurements import QUICK, BenchExtent
 
     return BenchExtent(
         **asdict(QUICK if quick else BenchExtent()) | {key: value for key, value in wanted.items() if value is not None}

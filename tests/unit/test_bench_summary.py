@@ -5,7 +5,7 @@ from statistics import median
 
 import pytest
 
-from harness.bench.summary import Ratio, Summary, in_turns, percentile
+from harness.bench.measurements import Ratio, Summary, in_turns, percentile
 
 
 def chance() -> Random:

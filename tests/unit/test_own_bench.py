@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.bench.recording import Measurements, Work
+from harness.bench.measurements import Measurements, Work
 from harness.bench.subjects import OURS, PLAIN, REFERENCE
 from harness.table import Table
 from tools.bench.pages import MarkerError, check_markers, filled, markdown, write_between_markers

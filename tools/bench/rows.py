@@ -6,9 +6,8 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Final
 
-from harness.bench.recording import Measurements, Work
+from harness.bench.measurements import Measurements, Ratio, Work, percentile
 from harness.bench.subjects import MASQUERADED, OURS, PLAIN, REFERENCE
-from harness.bench.summary import Ratio, percentile
 from harness.table import Table
 from tools.bench.networks import CHAIN, CHAINED, FIVE, PORTS
 from tools.bench.subjects import DIRECT, FLOOR, PYTHON

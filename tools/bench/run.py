@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from harness.bench.document import Document, machine
+from harness.bench.measurements import BenchExtent
 from harness.bench.plot import check_plots, plot
-from harness.bench.recording import BenchExtent
 from harness.bench.run import run_bench
 from harness.bench.subjects import OURS, REFERENCE, BenchSuite
 from harness.runtime.site import Site
@@ -19,7 +19,7 @@ from tools.bench.rows import Extent, Judged, chosen, judged, rows, table
 from tools.bench.subjects import DIRECT
 
 if TYPE_CHECKING:
-    from harness.bench.recording import Measurements
+    from harness.bench.measurements import Measurements
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _PAGES: Final = (_ROOT / "docs" / "performance.md",)
