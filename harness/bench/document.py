@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.bench.measurements import BenchExtent, Measurements, Ratio, Series, Summary
-from harness.bench.subjects import SuiteSize
+from harness.bench.suites import SuiteSize
 
 Document = dict[str, object]
 

@@ -11,8 +11,8 @@ from harness.bench.measurements import BenchExtent, Measurements, Memory, Work, 
 from harness.bench.population import PopulationError
 from harness.bench.process import ProcessRequest, TimedExecution, run_one
 from harness.bench.resources import stopped_at_its_result
-from harness.bench.subjects import BenchSuite
 from harness.bench.suite_node import SuiteNode
+from harness.bench.suites import BenchSuite
 from harness.libcni.networks import NetworkList
 from harness.runtime.site import Site
 

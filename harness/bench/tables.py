@@ -5,7 +5,7 @@ from statistics import median
 from typing import Final
 
 from harness.bench.measurements import Measurements, Ratio, Summary, Work
-from harness.bench.subjects import SuiteSize
+from harness.bench.suites import SuiteSize
 from harness.table import Table
 
 _MIB: Final = 1 << 20

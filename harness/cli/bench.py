@@ -69,7 +69,7 @@ def command(
     """
     from harness.bench.plot import check_plots
     from harness.bench.run import run_bench
-    from harness.bench.subjects import suites_of
+    from harness.bench.suites import suites_of
     from harness.libcni.networks import read_network_file
 
     needs_root("bench", "makes network namespaces")

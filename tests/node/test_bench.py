@@ -18,9 +18,8 @@ from harness.bench.attachments import attached_to
 from harness.bench.control_group import control_group
 from harness.bench.population import PopulationError, populate
 from harness.bench.resources import process_tree
-from harness.bench.server import ServerError
-from harness.bench.subjects import MASQUERADED, PLAIN, BenchSuite, default_networks
-from harness.bench.suite_node import SuiteNode
+from harness.bench.suite_node import ServerError, SuiteNode
+from harness.bench.suites import MASQUERADED, PLAIN, BenchSuite, default_networks
 from harness.libcni.networks import NetworkList, parse_network_list
 from harness.runtime.node import Node
 from harness.runtime.site import Site

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from harness.bench.attachments import attached_to
-from harness.bench.subjects import BenchSuite, default_networks
 from harness.bench.suite_node import SuiteNode
+from harness.bench.suites import BenchSuite, default_networks
 from harness.runtime.site import Site
 from tests.nodes import HANG
 from tools.bench.rows import Extent, rows

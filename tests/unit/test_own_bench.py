@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.bench.measurements import Measurements, Work
-from harness.bench.subjects import OURS, PLAIN, REFERENCE
+from harness.bench.suites import OURS, PLAIN, REFERENCE
 from harness.table import Table
 from tools.bench.pages import MarkerError, check_markers, filled, markdown, write_between_markers
 from tools.bench.rows import Extent, judged, rows, table

@@ -10,8 +10,8 @@ from typing import Final
 from harness.bench.attachments import Attached, PluginCaller, attached_to
 from harness.bench.measurements import Measurements, Work, in_turns
 from harness.bench.process import ProcessRequest, run_one
-from harness.bench.subjects import MASQUERADED, OURS, PLAIN, REFERENCE, BenchSuite, default_networks
 from harness.bench.suite_node import SuiteNode
+from harness.bench.suites import MASQUERADED, OURS, PLAIN, REFERENCE, BenchSuite, default_networks
 from harness.runtime.site import Site
 from tools.bench.networks import CHAIN, FIVE, PORTS, chain, five, mapped_ports, ports
 from tools.bench.rows import NO_WORK, NOTHING, PORTS_OF_A_POD, Extent

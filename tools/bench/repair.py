@@ -20,9 +20,9 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from harness.bench.resources import process_tree
-from harness.bench.server import serving
 from harness.bench.spawner import Spawner
-from harness.libcni.attachment import ContainerAttachment
+from harness.bench.suite_node import serving
+from harness.libcni.attachment import Attachment
 from harness.libcni.cache import ResultCache
 from harness.libcni.execute import Executor
 from harness.libcni.networks import NetworkList, parse_network_list

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Final
 
 from harness.bench.measurements import Measurements, Ratio, Work, percentile
-from harness.bench.subjects import MASQUERADED, OURS, PLAIN, REFERENCE
+from harness.bench.suites import MASQUERADED, OURS, PLAIN, REFERENCE
 from harness.table import Table
 from tools.bench.networks import CHAIN, CHAINED, FIVE, PORTS
 from tools.bench.subjects import DIRECT, FLOOR, PYTHON

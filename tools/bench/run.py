@@ -11,7 +11,7 @@ from harness.bench.document import Document, machine
 from harness.bench.measurements import BenchExtent
 from harness.bench.plot import check_plots, plot
 from harness.bench.run import run_bench
-from harness.bench.subjects import OURS, REFERENCE, BenchSuite
+from harness.bench.suites import OURS, REFERENCE, BenchSuite
 from harness.runtime.site import Site
 from tools.bench.loops import Loops
 from tools.bench.pages import check_markers, markdown, write_between_markers

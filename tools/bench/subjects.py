@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from harness.bench.subjects import OURS, REFERENCE, REFERENCE_BIN_DIR, BenchSuite, own_plugins
+from harness.bench.suites import OURS, REFERENCE, REFERENCE_BIN_DIR, BenchSuite, own_plugins
 
 DIRECT: Final = "direct"
 FLOOR: Final = "floor"

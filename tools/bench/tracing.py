@@ -13,8 +13,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from harness.bench.control_group import ControlGroup, control_group
-from harness.bench.server import serving
 from harness.bench.spawner import Spawner
+from harness.bench.suite_node import serving
 from harness.runtime.site import Site
 from tools.bench.traced_adds import NETWORK, add, delete, own_seconds, verb
 

@@ -8,12 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from harness.bench.server import write_launchers
 from harness.libcni.execute import Executor
 from harness.libcni.networks import NetworkList, parse_network_list
 from launch import PLUGINS
-from launch.installation import PACKAGES, ROOT, search_path
-from launch.launcher import is_ours
+from launch.installation import PACKAGES, ROOT, plugin_names, search_path
+from launch.launcher import is_ours, launcher_bytes
 
 PLAIN: Final = "bench"
 MASQUERADED: Final = "bench-masq"
@@ -102,6 +101,18 @@ def bytes_on_disk(paths: Iterable[Path]) -> int:
     """Return the length of these files, and of the files in these folders; hard links to one file count once."""
     files = (file for path in paths for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file())
     return sum({(status.st_dev, status.st_ino): status.st_size for status in map(Path.stat, files)}.values())
+
+
+def write_launchers(folder: Path, socket: str) -> None:
+    """Write our plugins, and those that other distributions declare, into a folder.
+
+    They ask the server at `socket`; none if it is empty. Raises OSError, ValueError.
+    """
+    content = launcher_bytes(socket=socket)
+    for name in plugin_names():
+        launcher = folder / name
+        launcher.write_bytes(content)
+        launcher.chmod(0o755)
 
 
 def _are_ours(folders: tuple[Path, ...]) -> bool:
