@@ -4,11 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.bench.document import Document, machine, to_document
 from harness.bench.measure import Bench
 from harness.bench.measurements import BenchExtent, Measurements
+from harness.bench.report import Document, machine, sections, to_document
 from harness.bench.suites import BenchSuite, SuiteSize, default_networks, suite_size
-from harness.bench.tables import sections
 from harness.libcni.networks import NetworkList
 from harness.runtime.site import Site
 from harness.table import Table

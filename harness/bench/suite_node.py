@@ -1,4 +1,4 @@
-"""A node on which one suite has a network, and a server if it is served; the measurement adds and deletes pods there."""
+"""A node on which one suite has a network, and a server if it is served; pods are added and deleted there."""
 
 import shutil
 import subprocess

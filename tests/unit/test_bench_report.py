@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from harness.bench.document import to_document
 from harness.bench.measurements import BenchExtent, Measurements, Memory, Work
 from harness.bench.plot import PlotError, check_plots, plot
+from harness.bench.report import sections, to_document
 from harness.bench.suites import MASQUERADED, OURS, PLAIN, REFERENCE, BenchSuite, SuiteSize, bytes_on_disk
-from harness.bench.tables import sections
 
 DIRECT = "direct"
 

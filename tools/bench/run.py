@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from harness.bench.document import Document, machine
 from harness.bench.measurements import BenchExtent
 from harness.bench.plot import check_plots, plot
+from harness.bench.report import Document, machine
 from harness.bench.run import run_bench
 from harness.bench.suites import OURS, REFERENCE, BenchSuite
 from harness.runtime.site import Site
