@@ -1,8 +1,9 @@
-"""The measurements. Each gives the suites their turns within one loop, so that all meet the same conditions."""
+"""The measurements of a run. Each gives the suites their turns in one loop, so that all meet the same conditions."""
 
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Final
 
 from harness.bench.attachments import Attached, attached_to
@@ -10,9 +11,10 @@ from harness.bench.control_group import ControlGroupError, control_group
 from harness.bench.measurements import BenchExtent, Measurements, Memory, Work, in_turns
 from harness.bench.population import PopulationError
 from harness.bench.process import ProcessRequest, TimedExecution, run_one
+from harness.bench.report import Findings, machine
 from harness.bench.resources import stopped_at_its_result
 from harness.bench.suite_node import SuiteNode
-from harness.bench.suites import BenchSuite
+from harness.bench.suites import BenchSuite, default_networks, suite_size
 from harness.libcni.networks import NetworkList
 from harness.runtime.site import Site
 
@@ -144,6 +146,27 @@ class Bench:
 
     def _node(self, suite: BenchSuite, network: NetworkList) -> SuiteNode:
         return SuiteNode(self._site, suite, network, timeout=self._extent.timeout, counted=self._counted)
+
+
+def run_bench(
+    suites: Sequence[BenchSuite],
+    networks: Sequence[NetworkList],
+    extent: BenchExtent,
+    *,
+    state_dir: Path,
+    progress: Callable[[str], object],
+) -> Findings:
+    """Measure suites on `networks`; if that is empty, on a bridge without and with masquerading.
+
+    Raises ServerError, PluginFailedError, PluginNotFoundError, NodeError, OSError. In each case, and when interrupted,
+    it removes everything that it has made.
+    """
+    networks = networks or default_networks()
+    where = machine()
+    sizes = [suite_size(suite, networks) for suite in suites]
+    with Site(state_dir, "bench") as site:
+        recording = Bench(site, suites, extent, progress=progress).measure(networks)
+    return Findings(recording, sizes, networks, extent, where)
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -3,13 +3,14 @@
 import os
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Final
 
 from harness.bench.measurements import BenchExtent, Measurements, Ratio, Series, Summary, Work
 from harness.bench.suites import SuiteSize
+from harness.libcni.networks import NetworkList
 from harness.table import Table
 
 Document = dict[str, object]
@@ -17,6 +18,25 @@ Document = dict[str, object]
 _FORMAT: Final = 2
 
 _MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The findings of a run; all suites are compared with the last one."""
+
+    recording: Measurements
+    suites: Sequence[SuiteSize]
+    networks: Sequence[NetworkList]
+    extent: BenchExtent
+    machine: Document
+
+    def document(self) -> Document:
+        """Return all of it as a JSON object."""
+        return to_document(self.recording, self.suites, self.extent, self.machine)
+
+    def tables(self) -> dict[str, Table]:
+        """Return it as tables, by their names."""
+        return sections(self.recording, self.suites)
 
 
 def to_document(recording: Measurements, suites: Sequence[SuiteSize], extent: BenchExtent, where: Document) -> Document:

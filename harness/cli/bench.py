@@ -12,7 +12,7 @@ from harness.output import emit, say, write
 
 if TYPE_CHECKING:
     from harness.bench.measurements import BenchExtent
-    from harness.bench.run import Findings
+    from harness.bench.report import Findings
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -67,8 +67,8 @@ def command(
     time, memory and bytes on disk. All on nodes made for the run, which are gone afterwards. docs/performance.md
     explains the figures.
     """
+    from harness.bench.measure import run_bench
     from harness.bench.plot import check_plots
-    from harness.bench.run import run_bench
     from harness.bench.suites import suites_of
     from harness.libcni.networks import read_network_file
 

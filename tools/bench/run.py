@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from harness.bench.measure import run_bench
 from harness.bench.measurements import BenchExtent
 from harness.bench.plot import check_plots, plot
 from harness.bench.report import Document, machine
-from harness.bench.run import run_bench
 from harness.bench.suites import OURS, REFERENCE, BenchSuite
 from harness.runtime.site import Site
 from tools.bench.loops import Loops
