@@ -1,4 +1,4 @@
-"""One network namespace, read by a thread that is in it."""
+"""One network namespace, read by a thread that is in it. A tool that would list nothing is not started."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -6,7 +6,6 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from harness.snapshot.emptiness import has_nft_tables, has_other_links, has_qdiscs
 from harness.snapshot.firewall import Saved, has_nftables, iptables, legacy_tables, nftables, shared_tables
 from harness.snapshot.links import addresses, forwarding_entries, neighbours, vlans
 from harness.snapshot.routing import routes, rules
@@ -16,6 +15,18 @@ from harness.snapshot.tools import Listing, NothingListed, find_tool, start
 from harness.snapshot.traffic_control import filters_and_classes, qdiscs
 from netlink.namespace import Namespace, entered
 from netlink.namespace_ids import namespace_id
+from netlink.netfilter import Netfilter
+from netlink.nft_wire import encode_message
+from netlink.request import RtnlSocket
+from netlink.traffic_control import TCMSG
+from netlink.wire import HEADER, message
+
+_NFT_MSG_GETTABLE: Final = 1
+_RTM_GETQDISC: Final = 38
+_EVERY_FAMILY: Final = 0
+_LOOPBACK: Final = "lo:"
+_HEADER_LINES: Final = 2
+"""Of /proc/net/dev (proc_pid_net(5))."""
 
 _LINKS: Final = ("address show", "neighbour show nud all", "neighbour show proxy")
 _ROUTING: Final = ("route show table all", "rule show")
@@ -107,10 +118,10 @@ def _read(reading: Reading, tools: _Tools) -> None:
     families = ["-4", "-6"] if os.path.exists("/proc/thread-self/net/if_inet6") else ["-4"]  # noqa: PTH110 -- a path of the kernel
     link = tools.start("ip", "-json", "-details", batch=_LINKS)
     routing = [tools.start("ip", family, "-json", "-details", batch=_ROUTING) for family in families]
-    bridge = tools.start_unless_empty(has_other_links, "bridge", "-json", batch=_BRIDGES)
-    traffic = tools.start_unless_empty(has_qdiscs, "tc", "-json", "-details", "qdisc", "show")
+    bridge = tools.start_unless_empty(_has_other_links, "bridge", "-json", batch=_BRIDGES)
+    traffic = tools.start_unless_empty(_has_qdiscs, "tc", "-json", "-details", "qdisc", "show")
     filtering = has_nftables()
-    nft = tools.start_unless_empty(has_nft_tables, "nft", "--json", "list", "ruleset") if filtering else None
+    nft = tools.start_unless_empty(_has_nft_tables, "nft", "--json", "list", "ruleset") if filtering else None
     parameters = read()
     found = reading.sections
     if link is not None:
@@ -160,3 +171,32 @@ def _firewall(found: dict[str, Things], entries: Sequence[Mapping[str, Any]] | N
 def _labels(others: Mapping[str, Namespace]) -> dict[int, str]:
     numbers = {label: namespace_id(other) for label, other in others.items()}
     return {number: label for label, number in numbers.items() if number is not None}
+
+
+# Most namespaces of a conformance run are new. There a message takes a hundredth of a tool's time.
+
+
+def _has_nft_tables() -> bool:
+    """Tell whether the thread's namespace has tables of nftables: everything else of a ruleset is in one.
+
+    Raises OSError, NetlinkError.
+    """
+    with Netfilter() as netfilter:
+        return bool(netfilter.dump(encode_message(_NFT_MSG_GETTABLE, 0, _EVERY_FAMILY, []), doing="list tables"))
+
+
+def _has_qdiscs() -> bool:
+    """Tell whether it has queueing disciplines with a handle: the kernel's own have none.
+
+    Raises OSError, NetlinkError.
+    """
+    with RtnlSocket() as rtnl:
+        found = rtnl.dump(message(_RTM_GETQDISC, TCMSG.pack(0, 0, 0, 0, 0)), doing="list qdiscs")
+    handles = (TCMSG.unpack_from(frame.encoded, HEADER.size)[2] for frame in found)
+    return any(handles)
+
+
+def _has_other_links() -> bool:
+    """Tell whether it has links besides `lo`, which is no port and has no forwarding table. Raises OSError."""
+    with open("/proc/thread-self/net/dev", encoding="utf-8", errors="surrogateescape") as devices:  # noqa: PTH123 -- a path of the kernel
+        return any(not line.lstrip().startswith(_LOOPBACK) for line in devices.readlines()[_HEADER_LINES:])
