@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from harness.snapshot.firewall import Saved, has_nftables, iptables, legacy_tables, nftables, shared_tables
-from harness.snapshot.links import addresses, forwarding_entries, neighbours, vlans
-from harness.snapshot.routing import routes, rules
+from harness.snapshot.iproute2 import addresses, forwarding_entries, neighbours, routes, rules, vlans
 from harness.snapshot.state import SnapshotError, Things
 from harness.snapshot.sysctls import read, sysctls
 from harness.snapshot.tools import Listing, NothingListed, find_tool, start

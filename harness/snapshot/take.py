@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from harness.snapshot.files import files
-from harness.snapshot.links import links
+from harness.snapshot.iproute2 import links
 from harness.snapshot.reading import Reading, read_namespace
 from harness.snapshot.state import ELSEWHERE, FILES, Snapshot, SnapshotError, Things, check_label
 from netlink.namespace import Namespace, NotANamespaceError, open_namespace
