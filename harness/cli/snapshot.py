@@ -78,8 +78,8 @@ def _labelled(text: str) -> tuple[str, str]:
 
 def _rows(snapshot: "Snapshot") -> list[list[str]]:
     from harness.snapshot.compare import THINGS
+    from harness.snapshot.descriptions import described_things
     from harness.snapshot.state import FILES
-    from harness.snapshot.words import things_in_words
 
     rows = []
     for name, things in snapshot.sections.items():
@@ -88,5 +88,5 @@ def _rows(snapshot: "Snapshot") -> list[list[str]]:
             rows.append([place, what, f"{len(things)}, see -o json"])
             continue
         thing = THINGS.get(what, "file" if name == FILES else "")
-        rows += [[place, what or "file", line] for line in things_in_words(thing, things)]
+        rows += [[place, what or "file", line] for line in described_things(thing, things)]
     return rows

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, Literal, TypeAlias
 
+from harness.snapshot.descriptions import described_difference
 from harness.snapshot.state import ELSEWHERE, FILES, Snapshot
 from harness.snapshot.sysctls import baseline, parameter
-from harness.snapshot.words import difference_in_words
 
 Kind: TypeAlias = Literal["appeared", "disappeared", "changed"]
 
@@ -66,7 +66,7 @@ class Difference:
 
     def in_words(self) -> str:
         """Return it on one line: `+ node: link veth12ab (veth, port of cni0, up, mtu 1500)`."""
-        return difference_in_words(self.place, self.thing, self.name, self.before, self.after)
+        return described_difference(self.place, self.thing, self.name, self.before, self.after)
 
     def to_document(self) -> dict[str, object]:
         """Return it as a JSON object, with the line of words."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from harness.snapshot.nft_words import VOLATILE, element_key, in_words, rule_in_words
+from harness.snapshot.nft_syntax import VOLATILE, element_key, nft_syntax, rule_syntax
 from harness.snapshot.state import Things
 
 _IPTABLES_TABLES: Final = {"filter", "nat", "mangle", "raw", "security"}
@@ -59,7 +59,7 @@ def nftables(entries: Sequence[Mapping[str, Any]], saved: Saved) -> dict[str, Th
         [(kind, described)] = entry.items()
         family, name = described.get("family", ""), described.get("name", "")
         if kind == "rule":
-            rules.setdefault(f"{family} {described['table']} {described['chain']}", []).append(rule_in_words(described))
+            rules.setdefault(f"{family} {described['table']} {described['chain']}", []).append(rule_syntax(described))
         elif kind == "table":
             sections["nft tables"][f"{family} {name}"] = _settled(described)
         elif kind == "chain":
@@ -82,7 +82,7 @@ def _elements(key: str, elements: Sequence[object]) -> Things:
         if isinstance(side, dict) and isinstance(side.get("elem"), dict) and "expires" in side["elem"]:
             continue
         words, beside = element_key(side)
-        found[f"{key} {{ {words} }}"] = beside | ({"to": in_words(target)} if target is not None else {})
+        found[f"{key} {{ {words} }}"] = beside | ({"to": nft_syntax(target)} if target is not None else {})
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from harness.runtime.node_snapshot import NODE
 from harness.runtime.unserved_requests import PORT_MAPPINGS, host_ports
 from harness.snapshot.compare import THINGS
-from harness.snapshot.words import things_in_words
+from harness.snapshot.descriptions import described_things
 from harness.views.attachments import KnownAttachment, plugins_of
 from harness.views.nft_evaluation import MatchedRule, certain_stop
 from harness.views.nft_ruleset import Rules
@@ -121,7 +121,7 @@ def _lines(state: NodeState) -> list[str]:
     return [
         line
         for section in _SECTIONS
-        for line in things_in_words(THINGS[section], state.snapshot.section(NODE, section))
+        for line in described_things(THINGS[section], state.snapshot.section(NODE, section))
     ]
 
 

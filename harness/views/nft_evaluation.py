@@ -6,7 +6,7 @@ A rule that cannot be read is followed both ways. If the ways differ, the outcom
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from harness.snapshot.nft_words import rule_in_words
+from harness.snapshot.nft_syntax import rule_syntax
 from harness.views.nft_ruleset import BaseChain, Chain, HitElement, Rules, nat_kind
 from harness.views.nft_statements import DONE, Effect, Unreadable, effect_of, is_condition
 from harness.views.nft_values import HookPoint, Packet, Special, holds, value_of
@@ -151,7 +151,7 @@ class _Walker:
         """Follow a packet past an unreadable rule, and through its effect; both must come to the same."""
         rule = rules[number]
         self._forks += 1
-        name = f"{rule['family']} {rule['table']} {rule['chain']}: {rule_in_words(rule)}"
+        name = f"{rule['family']} {rule['table']} {rule['chain']}: {rule_syntax(rule)}"
         if self._forks > _MOST_FORKS:
             raise Unreadable(name)
         past = self._from(rules, number + 1, packet, depth)
@@ -177,7 +177,7 @@ class _Walker:
                 continue
             if is_changed:
                 name = f"{rule['family']} {rule['table']} {rule['chain']}"
-                raise Unreadable(f"{name}: {rule_in_words(rule)}: it changes packets that it then lets go on")
+                raise Unreadable(f"{name}: {rule_syntax(rule)}: it changes packets that it then lets go on")
             found, hit = self._condition(expression, (rule["family"], rule["table"], ""), packet)
             if found is False:
                 return False, ()
@@ -218,7 +218,7 @@ class _Walker:
             return _Way("", packet)
         hits += effect.hits
         told = MatchedRule(
-            " ".join(place), rule_in_words(rule), rule.get("handle", 0), effect.verdict or "continue", hits
+            " ".join(place), rule_syntax(rule), rule.get("handle", 0), effect.verdict or "continue", hits
         )
         if effect.verdict not in {"jump", "goto"}:
             return _Way(DONE if effect.verdict == "return" else effect.verdict, effect.packet, (told,))

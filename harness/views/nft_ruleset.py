@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from firewall.owner import Owner
 from harness.snapshot.firewall import has_nftables
-from harness.snapshot.nft_words import element_key
+from harness.snapshot.nft_syntax import element_key
 from harness.snapshot.tools import start
 from harness.views.nft_values import Special, Value, any_of, literal
 

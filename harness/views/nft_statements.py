@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
 
-from harness.snapshot.nft_words import rule_in_words
+from harness.snapshot.nft_syntax import rule_syntax
 from harness.views.nft_ruleset import Chain, HitElement, Rules, nat_kind
 from harness.views.nft_values import Address, HookPoint, Packet, Special, value_of
 
@@ -54,7 +54,7 @@ def effect_of(rule: Mapping[str, Any], place: Chain, packet: Packet, point: Hook
             continue
         found = _statement(name, inner, effect, place, point, rules)
         if found is None:
-            raise Unreadable(f"{' '.join(place)}: {rule_in_words(rule)}")
+            raise Unreadable(f"{' '.join(place)}: {rule_syntax(rule)}")
         effect = found
         if effect.verdict or not effect.applies:
             break

@@ -7,13 +7,13 @@ from typing import Any, Final
 VOLATILE: Final = {"bytes", "expires", "handle", "index", "packets", "used"}
 
 
-def rule_in_words(rule: Mapping[str, Any]) -> str:
+def rule_syntax(rule: Mapping[str, Any]) -> str:
     """Return a rule without counters: `ip saddr 10.1.0.2 masquerade comment "pod1"`."""
-    words = " ".join(filter(None, (in_words(expression) for expression in rule.get("expr", []))))
+    words = " ".join(filter(None, (nft_syntax(expression) for expression in rule.get("expr", []))))
     return f'{words} comment "{rule["comment"]}"' if "comment" in rule else words
 
 
-def in_words(value: object) -> str:
+def nft_syntax(value: object) -> str:
     """Return an expression or a statement in words; an unknown one as its JSON."""
     if isinstance(value, dict) and len(value) == 1:
         [(name, inner)] = value.items()
@@ -21,7 +21,7 @@ def in_words(value: object) -> str:
             return _WORDS[name](inner)
         return name if inner is None else f"{name} {_plain(inner)}"
     if isinstance(value, list):
-        return ",".join(in_words(each) for each in value)
+        return ",".join(nft_syntax(each) for each in value)
     return str(value) if isinstance(value, str | int) else _plain(value)
 
 
@@ -29,13 +29,13 @@ def element_key(element: object) -> tuple[str, dict[str, object]]:
     """Return an element's key in words, and its other properties: comment, timeout, statements."""
     if isinstance(element, dict) and isinstance(described := element.get("elem"), dict):
         beside = {key: value for key, value in described.items() if key not in {"val", "counter", *VOLATILE}}
-        return in_words(described["val"]), beside
-    return in_words(element), {}
+        return nft_syntax(described["val"]), beside
+    return nft_syntax(element), {}
 
 
 def _plain(value: object) -> str:
     if isinstance(value, dict):
-        return " ".join(f"{key} {in_words(inner)}" for key, inner in value.items() if key not in VOLATILE)
+        return " ".join(f"{key} {nft_syntax(inner)}" for key, inner in value.items() if key not in VOLATILE)
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -43,7 +43,7 @@ def _match(match: Mapping[str, Any]) -> str:
     # For flags, "in" means at least one of them, and "==" all of them and no other.
     exact = match["op"] == "==" and _are_flags(match["left"])
     operator = f"{match['op']} " if exact or match["op"] not in {"==", "in"} else ""
-    return f"{in_words(match['left'])} {operator}{in_words(match['right'])}"
+    return f"{nft_syntax(match['left'])} {operator}{nft_syntax(match['right'])}"
 
 
 def _are_flags(value: object) -> bool:
@@ -87,12 +87,12 @@ def _translation(word: str) -> Callable[[Any], str]:
         words = [word]
         if "family" in given:
             words.append(str(given["family"]))
-        target = in_words(given["addr"]) if "addr" in given else ""
+        target = nft_syntax(given["addr"]) if "addr" in given else ""
         if "port" in given:
-            target += f":{in_words(given['port'])}"
+            target += f":{nft_syntax(given['port'])}"
         words += [f"to {target}"] if target else []
         flags = given.get("flags", [])
-        return " ".join([*words, in_words(flags)] if flags else words)
+        return " ".join([*words, nft_syntax(flags)] if flags else words)
 
     return say
 
@@ -103,12 +103,12 @@ def _set(elements: list[object]) -> str:
 
 def _member(element: object) -> str:
     if isinstance(element, list) and len(element) == 2:  # noqa: PLR2004 -- the key and its value
-        return f"{element_key(element[0])[0]} : {in_words(element[1])}"
+        return f"{element_key(element[0])[0]} : {nft_syntax(element[1])}"
     return element_key(element)[0]
 
 
 def _binary(operator: str) -> Callable[[Any], str]:
-    return lambda sides: f" {operator} ".join(in_words(side) for side in sides)
+    return lambda sides: f" {operator} ".join(nft_syntax(side) for side in sides)
 
 
 _WORDS: Final[Mapping[str, Callable[[Any], str]]] = {
@@ -119,14 +119,14 @@ _WORDS: Final[Mapping[str, Callable[[Any], str]]] = {
     "rt": _keyed("rt"),
     "exthdr": lambda inner: f"exthdr {_plain(inner)}",
     "counter": lambda inner: f"counter name {inner}" if isinstance(inner, str) else "",
-    "prefix": lambda inner: f"{in_words(inner['addr'])}/{inner['len']}",
-    "range": lambda inner: f"{in_words(inner[0])}-{in_words(inner[1])}",
-    "concat": lambda inner: " . ".join(in_words(each) for each in inner),
+    "prefix": lambda inner: f"{nft_syntax(inner['addr'])}/{inner['len']}",
+    "range": lambda inner: f"{nft_syntax(inner[0])}-{nft_syntax(inner[1])}",
+    "concat": lambda inner: " . ".join(nft_syntax(each) for each in inner),
     "set": lambda inner: _set(inner) if isinstance(inner, list) else f"set {_plain(inner)}",
-    "elem": lambda inner: in_words(inner["val"]),
-    "map": lambda inner: f"{in_words(inner['key'])} map {in_words(inner['data'])}",
-    "vmap": lambda inner: f"{in_words(inner['key'])} vmap {in_words(inner['data'])}",
-    "mangle": lambda inner: f"{in_words(inner['key'])} set {in_words(inner['value'])}",
+    "elem": lambda inner: nft_syntax(inner["val"]),
+    "map": lambda inner: f"{nft_syntax(inner['key'])} map {nft_syntax(inner['data'])}",
+    "vmap": lambda inner: f"{nft_syntax(inner['key'])} vmap {nft_syntax(inner['data'])}",
+    "mangle": lambda inner: f"{nft_syntax(inner['key'])} set {nft_syntax(inner['value'])}",
     "jump": lambda inner: f"jump {inner['target']}",
     "goto": lambda inner: f"goto {inner['target']}",
     "limit": _limit,

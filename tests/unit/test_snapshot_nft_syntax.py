@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.snapshot.nft_words import element_key, rule_in_words
+from harness.snapshot.nft_syntax import element_key, rule_syntax
 
 
 def payload(protocol: str, field: str) -> dict[str, object]:
@@ -62,11 +62,11 @@ def match(left: object, right: object, op: str = "==") -> dict[str, object]:
     ],
 )
 def test_rules(expressions: list[object], words: str) -> None:
-    assert rule_in_words({"expr": expressions}) == words
+    assert rule_syntax({"expr": expressions}) == words
 
 
 def test_a_comment_is_part_of_a_rule() -> None:
-    assert rule_in_words({"expr": [{"accept": None}], "comment": "pod1", "handle": 7}) == 'accept comment "pod1"'
+    assert rule_syntax({"expr": [{"accept": None}], "comment": "pod1", "handle": 7}) == 'accept comment "pod1"'
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Differences in words, one line each."""
+"""Things of a snapshot, and differences between snapshots, each described in one line."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -27,26 +27,26 @@ _PORT_DEFAULTS: Final[Mapping[str, object]] = {
 }
 
 
-def difference_in_words(place: str, thing: str, name: str, before: object, after: object) -> str:
+def described_difference(place: str, thing: str, name: str, before: object, after: object) -> str:
     """Return `+`, `-` or `~`, the place, and the thing with its change."""
     if before is None or after is None:
         sign, value = ("+", after) if before is None else ("-", before)
-        return f"{sign} {place}: {thing} {_thing_in_words(thing, name, value)}"
+        return f"{sign} {place}: {thing} {_described_thing(thing, name, value)}"
     if isinstance(before, dict) and isinstance(after, dict):
         return f"~ {place}: {thing} {name}: {_changes(before, after)}"
     return f"~ {place}: {thing} {name}: {_plain(before)} -> {_plain(after)}"
 
 
-def things_in_words(thing: str, things: Mapping[str, object]) -> Iterator[str]:
+def described_things(thing: str, things: Mapping[str, object]) -> Iterator[str]:
     """Yield a line for each thing, with its name and its description; each rule of a chain has a line."""
     for name, value in things.items():
         if isinstance(value, list):
             yield from (f"{name}: {text}" for text in value)
         else:
-            yield _thing_in_words(thing, name, value)
+            yield _described_thing(thing, name, value)
 
 
-def _thing_in_words(thing: str, name: str, value: object) -> str:
+def _described_thing(thing: str, name: str, value: object) -> str:
     if not isinstance(value, dict):
         return f"{name} = {_plain(value)}"
     if thing == "link":
