@@ -28,7 +28,7 @@ def command(settings: Settings, *, files: tuple[Path, ...]) -> int:
     from harness.cli.trace import trace_executions
     from harness.libcni.execute import Executor
     from harness.libcni.operations import plugin_versions
-    from harness.validation.overlaps import overlaps
+    from harness.validation.value_rules import overlaps
 
     networks, unusable = _read(settings, files)
     unused = {} if files else _unused(networks)

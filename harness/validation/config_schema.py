@@ -17,7 +17,7 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
 from harness.locations import OWN_CONF_DIR
-from harness.validation.unknown_keys import unknown_key
+from harness.validation.validate import unknown_key
 from skel.decoders import address, cidr, interface_name, optional
 from skel.errors import CniError
 from skel.record import joined, rendered
@@ -29,7 +29,7 @@ _Applied: TypeAlias = list[tuple[Mapping[str, Any], Any]]
 """Schemas that apply to a value, each with the resolver of its references."""
 
 
-class Examined(NamedTuple):
+class ExaminedPlugin(NamedTuple):
     """A plugin's configuration in the schemas' spelling, without unknown keys, and the errors found."""
 
     config: dict[str, Any]
@@ -37,7 +37,7 @@ class Examined(NamedTuple):
     warnings: list[str]
 
 
-def examine(config: Mapping[str, object], where: str, generated: Collection[str] = ()) -> Examined:
+def examine(config: Mapping[str, object], where: str, generated: Collection[str] = ()) -> ExaminedPlugin:
     """Validate one plugin's configuration, found at the path `where`, with the schema of its type.
 
     `generated` are keys in lower case that are left out. If the type has no schema, only the keys common to all plugins
@@ -51,7 +51,7 @@ def examine(config: Mapping[str, object], where: str, generated: Collection[str]
     errors = sorted(validator.iter_errors(spelled), key=lambda error: list(map(str, error.absolute_path)))
     problems = dict.fromkeys(text for error in errors for text in _in_words(error, where, str(spelled.get("type"))))
     warnings = [f"{path} ({spelled.get('type')}): {text}" for path, text in spelling.unknown]
-    return Examined(spelled, list(problems), warnings)
+    return ExaminedPlugin(spelled, list(problems), warnings)
 
 
 class _Spelling:

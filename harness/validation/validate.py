@@ -1,12 +1,13 @@
 """Whether a network would work on this machine, as far as this is known without making anything."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from typing import Final
 
 from harness.libcni.chain_versions import unspoken_version
 from harness.libcni.execute import PluginError
 from harness.libcni.networks import LIST_KEYS, NetworkList, PluginConfig
-from harness.validation.unknown_keys import unknown_key
+from skel.record import rendered
 
 _CAPABILITIES = frozenset(
     {
@@ -26,6 +27,9 @@ _CAPABILITIES = frozenset(
 """The keys of CONVENTIONS.md, and the one that containerd adds."""
 
 _GENERATED = frozenset({"runtimeconfig", "prevresult"})
+
+_COMMENT_PREFIXES: Final = ("$", "_", "//")
+"""Keys with these prefixes are comments, or for editors (`$schema`)."""
 
 
 def validate(network: NetworkList, versions: Callable[[str], list[str]], note: Callable[[str], object]) -> list[str]:
@@ -62,7 +66,7 @@ def _unusable(key: str, name: str, network: NetworkList, versions: Callable[[str
 def _misconfigured(plugin: PluginConfig, where: str, note: Callable[[str], object]) -> Iterator[str]:
     """Compare the plugin's keys with its schema, and its values with each other."""
     from harness.validation.config_schema import examine  # takes 80 ms; only `validate` needs it
-    from harness.validation.plugin_rules import rule_flaws
+    from harness.validation.value_rules import rule_flaws
 
     generated = {key.lower() for key in plugin.raw if _is_generated(key)}
     config, problems, warnings = examine(plugin.raw, where, generated)
@@ -100,3 +104,15 @@ def _list_notes(network: NetworkList) -> Iterator[str]:
             yield f'{key}: the key is ignored, "{spelling[key.casefold()]}" was meant'
         elif text := unknown_key(key, value, LIST_KEYS):
             yield f"{key}: {text}"
+
+
+def unknown_key(key: str, value: object, known: Collection[str]) -> str:
+    """Return a line for a key that is not among `known`, with the most similar known key; "" for a comment."""
+    from difflib import get_close_matches  # for a mistyped key alone
+
+    if key.startswith(_COMMENT_PREFIXES):
+        return ""
+    spelling = {name.casefold(): name for name in known}
+    meant = get_close_matches(key.casefold(), spelling, n=1)
+    hint = f'; did you mean "{spelling[meant[0]]}"?' if meant else ""
+    return f"unknown key, its value is {rendered(value)}{hint}"

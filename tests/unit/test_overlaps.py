@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from harness.libcni.networks import NetworkList, parse_network_list
-from harness.validation.overlaps import overlaps
+from harness.validation.value_rules import overlaps
 
 
 def network(name: str, ipam: Any) -> NetworkList:
