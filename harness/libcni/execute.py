@@ -15,7 +15,7 @@ from typing import Any
 from harness.libcni.attachment import PROTOCOL_VARIABLES
 from harness.libcni.exchange import Exchange
 from harness.libcni.reports import Delegation, Reports
-from harness.recording import TraceRecorder
+from harness.trace_recorder import TraceRecorder
 from lean import recorder, span, span_note
 from skel.program import start_program
 

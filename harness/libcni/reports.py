@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, Self
 
-from harness.recording import TraceRecorder
+from harness.trace_recorder import TraceRecorder
 from skel.environment import TRACE
 from skel.spans import Span, decoded
 

@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from harness.output import json_escape, printable, shortened
-from harness.recording import Begun, Ended, Event
+from harness.trace_recorder import SpanBegun, SpanEnded, SpanEvent
 from skel.spans import Span
 
 _STREAMS: Final = ("stdin", "stdout", "stderr")
@@ -64,14 +64,14 @@ class TreePrinter:
         self._lines: list[str] = []
         self._written_s = 0.0
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: SpanEvent) -> None:
         """Print what an event adds to the tree."""
-        if isinstance(event, Begun):
+        if isinstance(event, SpanBegun):
             self._begin(event)
-        elif isinstance(event, Ended):
+        elif isinstance(event, SpanEnded):
             self._end(event.span)
         # Many short steps are written together; each write costs as much as the step.
-        if (isinstance(event, Begun) and event.waits) or time.monotonic() - self._written_s > _PROMPTLY_S:
+        if (isinstance(event, SpanBegun) and event.waits) or time.monotonic() - self._written_s > _PROMPTLY_S:
             self._flush()
 
     def finish(self) -> None:
@@ -87,7 +87,7 @@ class TreePrinter:
             self._lines.clear()
         self._written_s = time.monotonic()
 
-    def _begin(self, event: Begun) -> None:
+    def _begin(self, event: SpanBegun) -> None:
         span = event.span
         stack = self._threads.setdefault(span.thread, [])
         while stack and stack[-1].span.span_id != span.parent_id and self._is_below(stack, span.parent_id):

@@ -13,7 +13,7 @@ import click
 import lean
 from harness import output
 from harness.files import write_atomically
-from harness.recording import Event, TraceRecorder
+from harness.trace_recorder import SpanEvent, TraceRecorder
 from harness.views.call_tree import TreePrinter
 from harness.views.trace_formats import ENDPOINT, ExportError, export, otlp_document, trace_events
 from skel.spans import Span, parse_traceparent
@@ -77,7 +77,7 @@ def _document(file: Path, spans: Sequence[Span]) -> str:
     return json.dumps(document) + "\n"
 
 
-def _ignore(event: Event) -> None:
+def _ignore(event: SpanEvent) -> None:
     del event
 
 

@@ -41,7 +41,7 @@ from harness.kubelet.backoff import Backoff
 from harness.kubelet.container_images import ContainerImages
 from harness.kubelet.start_errors import StartError
 from harness.kubelet.v1_container import V1Container
-from harness.recording import TraceRecorder
+from harness.trace_recorder import TraceRecorder
 from tools import stubs
 
 SANDBOX = PodSandboxConfig(

@@ -10,7 +10,7 @@ import pytest
 
 import lean
 from harness.libcni.execute import Execution, Executor
-from harness.recording import Begun, Event, TraceRecorder
+from harness.trace_recorder import SpanBegun, SpanEvent, TraceRecorder
 from harness.views.call_tree import TreePrinter
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Traced:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.lines: list[str] = []
-        self.events: list[Event] = []
+        self.events: list[SpanEvent] = []
         self.spans: dict[str, Span] = {}
 
     def run(self, script: str, *, timeout: float = 60.0) -> None:
@@ -38,7 +38,7 @@ class Traced:
         path.chmod(0o755)
         printer = TreePrinter(lambda text: self.lines.extend(text.split("\n")), colour=False)
 
-        def observe(event: Event) -> None:
+        def observe(event: SpanEvent) -> None:
             self.events.append(event)
             printer(event)
 
@@ -116,7 +116,7 @@ def test_control_characters_do_not_reach_the_terminal(traced: Traced) -> None:
 
 def test_a_plugin_that_hangs_is_seen_while_it_hangs_and_shows_where(traced: Traced) -> None:
     def begun() -> list[str]:
-        return [each.span.name for each in traced.events if isinstance(each, Begun)]
+        return [each.span.name for each in traced.events if isinstance(each, SpanBegun)]
 
     traced.run(f"cat > /dev/null\n{line('waiting for a lock', end=0)}\nexec sleep 1000", timeout=1.0)
 

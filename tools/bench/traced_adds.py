@@ -13,7 +13,7 @@ from harness.libcni.cache import ResultCache
 from harness.libcni.execute import Executor
 from harness.libcni.networks import parse_network_list
 from harness.libcni.operations import Libcni
-from harness.recording import TraceRecorder
+from harness.trace_recorder import TraceRecorder
 from harness.views.call_tree import TreePrinter
 
 

@@ -10,26 +10,26 @@ _MOST: Final = 200_000
 """Spans that are kept, some 100 MB; a kubelet runs for long."""
 
 
-class Begun(NamedTuple):
+class SpanBegun(NamedTuple):
     """A span has begun; one that a plugin reports may have ended already. `waits` says that it may last."""
 
     span: Span
     waits: bool
 
 
-class Ended(NamedTuple):
+class SpanEnded(NamedTuple):
     """A span has ended."""
 
     span: Span
 
 
-Event = Begun | Ended
+SpanEvent = SpanBegun | SpanEnded
 
 
 class _Shared:
     """What the recorders of all threads of one trace share."""
 
-    def __init__(self, observe: Callable[[Event], None], *, keep: bool) -> None:
+    def __init__(self, observe: Callable[[SpanEvent], None], *, keep: bool) -> None:
         self.lock = Lock()
         self.observe = observe
         self.keep = keep
@@ -45,7 +45,7 @@ class TraceRecorder(SpanStack):
     which they were told, and `dropped` counts those beyond 200,000.
     """
 
-    def __init__(self, parent: Parent | None, observe: Callable[[Event], None], *, keep: bool) -> None:
+    def __init__(self, parent: Parent | None, observe: Callable[[SpanEvent], None], *, keep: bool) -> None:
         super().__init__(parent)
         self._shared = _Shared(observe, keep=keep)
         self.track = ""
@@ -79,11 +79,11 @@ class TraceRecorder(SpanStack):
     def began(self, span: Span, *, waits: bool) -> None:
         """Tell of a span that begins."""
         span.thread, span.track = self.thread, self.track
-        self._tell(Begun(span, waits), is_new=True)
+        self._tell(SpanBegun(span, waits), is_new=True)
 
     def ended(self, span: Span) -> None:
         """Tell of a span that has ended."""
-        self._tell(Ended(span))
+        self._tell(SpanEnded(span))
 
     def adopt(self, span: Span, known: Span | None) -> None:
         """Take a span that another process has reported; `known` is its earlier report, without an end."""
@@ -91,12 +91,12 @@ class TraceRecorder(SpanStack):
             known.end_ns, known.error = span.end_ns, span.error
             known.attributes.update(span.attributes)
             if span.end_ns:
-                self._tell(Ended(known))
+                self._tell(SpanEnded(known))
             return
         span.thread, span.track = self.thread, self.track
-        self._tell(Begun(span, waits=not span.end_ns), is_new=True)
+        self._tell(SpanBegun(span, waits=not span.end_ns), is_new=True)
 
-    def _tell(self, event: Event, *, is_new: bool = False) -> None:
+    def _tell(self, event: SpanEvent, *, is_new: bool = False) -> None:
         shared = self._shared
         with shared.lock:
             if is_new and shared.keep:
