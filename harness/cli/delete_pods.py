@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.interrupted_pods import stays_told
+from harness.cli.kubectl import named_pods
 from harness.cli.kubelet_node import (
     BusyError,
     RuntimeChoice,
@@ -19,7 +20,6 @@ from harness.cli.kubelet_node import (
 )
 from harness.cli.option_types import Duration
 from harness.cli.options import Settings, namespace_option, needs_root, verb
-from harness.cli.pod_words import named_pods
 from harness.cli.traced_verb import record_option
 from harness.table import Table
 

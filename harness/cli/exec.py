@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from harness.cli.kubectl import named_pod
 from harness.cli.kubelet_node import open_runtime, pod_on_record, pods_on_record, runtime_endpoint_option
 from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
-from harness.cli.pod_words import named_pod
 from harness.output import say
 from harness.runtime.resolv_conf import HOST_RESOLV_CONF
 

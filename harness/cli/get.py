@@ -2,10 +2,9 @@
 
 import click
 
+from harness.cli.kubectl import POD_HEADINGS, listed_pods, pod_row
 from harness.cli.kubelet_node import complete_manifest_pod
-from harness.cli.kubelet_tables import POD_HEADINGS, pod_row
 from harness.cli.options import Settings, needs_root, verb
-from harness.cli.pod_words import listed_pods
 from harness.cli.present_pods import pods_at_present
 from harness.output import say
 from harness.table import Table

@@ -4,8 +4,8 @@ import shlex
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from harness.cli.kubectl import pod_row
 from harness.cli.kubelet_node import is_running
-from harness.cli.kubelet_tables import pod_row
 from harness.cli.options import Settings
 from harness.cli.present_pods import pods_at_present
 from harness.output import say

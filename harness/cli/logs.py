@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli.kubectl import named_pod
 from harness.cli.kubelet_node import complete_manifest_pod, pod_on_record, pods_on_record
 from harness.cli.options import Settings, namespace_option, needs_root, verb
-from harness.cli.pod_words import named_pod
 from harness.files import open_regular
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.interrupted_pods import stays_told
+from harness.cli.kubectl import POD_HEADINGS, pod_row
 from harness.cli.kubelet_node import (
     BusyError,
     RuntimeChoice,
@@ -17,7 +18,6 @@ from harness.cli.kubelet_node import (
     run_pass,
     runtime_options,
 )
-from harness.cli.kubelet_tables import POD_HEADINGS, pod_row
 from harness.cli.option_types import Duration
 from harness.cli.options import Settings, needs_root, verb
 from harness.cli.run_look import LOOK_S, RunLook, RunTimes, progress

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from harness.cli.kubectl import status_word
 from harness.cli.kubelet_node import pods_on_record
-from harness.cli.kubelet_tables import status_word
 from harness.cli.options import Settings
 from harness.cli.present_pods import reading_runtime
 from harness.output import printable

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harness.cli.kubelet_tables import POD_HEADINGS, age, pod_row, status_word
+from harness.cli.kubectl import POD_HEADINGS, age, pod_row, status_word
 from harness.kubelet.events import Event
 from harness.kubelet.readiness import failure_of, is_ready, obstacle_of
 from harness.kubelet.v1 import V1Metadata
