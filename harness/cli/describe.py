@@ -7,8 +7,8 @@ import click
 
 from harness.cli.kubectl import age, named_pod
 from harness.cli.kubelet_node import complete_manifest_pod, is_running, pod_on_record
+from harness.cli.manifest_pods import pods_at_present, requests_without_effect
 from harness.cli.options import Settings, namespace_option, needs_root, verb
-from harness.cli.present_pods import pods_at_present, requests_without_effect
 from harness.output import on_one_line, write
 
 if TYPE_CHECKING:

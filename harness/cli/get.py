@@ -4,8 +4,8 @@ import click
 
 from harness.cli.kubectl import POD_HEADINGS, listed_pods, pod_row
 from harness.cli.kubelet_node import complete_manifest_pod
+from harness.cli.manifest_pods import pods_at_present
 from harness.cli.options import Settings, needs_root, verb
-from harness.cli.present_pods import pods_at_present
 from harness.output import say
 from harness.table import Table
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.interrupted_pods import stays_told
 from harness.cli.kubectl import POD_HEADINGS, pod_row
 from harness.cli.kubelet_node import (
     BusyError,
@@ -18,6 +17,7 @@ from harness.cli.kubelet_node import (
     run_pass,
     runtime_options,
 )
+from harness.cli.manifest_pods import stays_told
 from harness.cli.option_types import Duration
 from harness.cli.options import Settings, needs_root, verb
 from harness.cli.run_look import LOOK_S, RunLook, RunTimes, progress

@@ -11,8 +11,8 @@ import click
 
 from harness.cli.kubectl import status_word
 from harness.cli.kubelet_node import pods_on_record
+from harness.cli.manifest_pods import reading_runtime
 from harness.cli.options import Settings
-from harness.cli.present_pods import reading_runtime
 from harness.output import printable
 
 if TYPE_CHECKING:
