@@ -17,7 +17,7 @@ from harness.cli.kubelet_node import (
     run_pass,
     runtime_options,
 )
-from harness.cli.manifest_pods import stays_told
+from harness.cli.manifest_pods import naming_remaining_pods
 from harness.cli.option_types import Duration
 from harness.cli.options import Settings, namespace_option, needs_root, verb
 from harness.cli.traced_verb import record_option
@@ -103,7 +103,7 @@ def end_pods(
     def is_over() -> bool:
         return not _left(settings, wanted) or time.monotonic() >= until
 
-    with stays_told(settings, wanted, ending=True):
+    with naming_remaining_pods(settings, wanted, ending=True):
         for pod in wanted:
             records.set_deleted(pod, grace_s)
         while not is_over():

@@ -1,21 +1,22 @@
-"""What the verbs of kubelet share: the runtime, the lock, and the pods on record."""
+"""The base of the verbs of kubelet: the runtime of the node's pods, the lock, and the pods on record."""
 
 import functools
 import platform
 import time
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from harness.cli.option_types import Duration
 from harness.cli.options import Settings
+from harness.files import write_atomically
 from harness.output import say
 from lean import recorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from harness.cri.service import ImageService, RuntimeService
     from harness.kubelet.assembly import Assembled
@@ -38,6 +39,10 @@ runtime_endpoint_option = click.option(
     "node's pods, else this program's own]",
 )
 """Adds --runtime-endpoint, the runtime behind the Container Runtime Interface."""
+
+_ENDPOINT_FILE = "runtime-endpoint"
+"""The endpoint of the verb that started the node's pods, kept until none is left. So `exec` and `delete` need no
+--runtime-endpoint, and no verb looks for the pods of one runtime in another."""
 
 
 class BusyError(click.ClickException):
@@ -92,6 +97,32 @@ def is_running(settings: Settings) -> bool:
         return True
 
 
+def choose_endpoint(folder: Path, given: str) -> str:
+    """Return the endpoint for the node whose files are in `folder`; empty for this program's own runtime.
+
+    Raises ClickException if another than the `given` one has pods of the node.
+    """
+    path = folder / _ENDPOINT_FILE
+    kept = path.read_text() if path.exists() else given
+    if given and given != kept:
+        place = kept or "the runtime of cni-harness"
+        raise click.ClickException(
+            f"this node's pods are in {place}, says {path}: `cni-harness delete --all` ends them"
+        )
+    return kept
+
+
+def keep_endpoint(folder: Path, endpoint: str) -> None:
+    """Note the runtime of the node's pods. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / _ENDPOINT_FILE, endpoint.encode())
+
+
+def forget_endpoint(folder: Path) -> None:
+    """Allow another runtime: no pod of the node is left. Raises OSError."""
+    (folder / _ENDPOINT_FILE).unlink(missing_ok=True)
+
+
 @contextmanager
 def open_kubelet(
     settings: Settings,
@@ -104,7 +135,6 @@ def open_kubelet(
     `alone` takes the node's kubelet lock and takes over what an ended process left; without, nothing may be changed.
     Raises BusyError if the lock is held, OSError, RuntimeServiceError.
     """
-    from harness.cli.runtime_choice import choose_endpoint, forget_endpoint, keep_endpoint
     from harness.kubelet.assembly import NodeChoice, assemble
     from harness.kubelet.paths import KubeletPaths
 
@@ -122,7 +152,7 @@ def open_kubelet(
         yield assembled
 
 
-def _take_lock(stack: ExitStack, lock: "Path") -> None:
+def _take_lock(stack: ExitStack, lock: Path) -> None:
     """Hold the node's kubelet lock until `stack` ends. Raises BusyError."""
     from harness.files import LockHeldError, locked
 
@@ -137,8 +167,6 @@ def _take_lock(stack: ExitStack, lock: "Path") -> None:
 @contextmanager
 def open_runtime(settings: Settings, endpoint: str) -> "Iterator[tuple[RuntimeService, ImageService]]":
     """Yield the runtime's two services, without taking anything over. Raises OSError, RuntimeServiceError."""
-    from harness.cli.runtime_choice import choose_endpoint
-
     with ExitStack() as stack:
         endpoint = choose_endpoint(settings.open_node().folder, endpoint)
         yield _runtime(settings, RuntimeChoice(endpoint, DEFAULT_TIMEOUT_S), stack, take_over=False)
@@ -228,7 +256,7 @@ def _untraced(
     return runtime, runtime.images
 
 
-def _lists_and_plugins(settings: Settings, stack: ExitStack) -> "tuple[Path, tuple[Path, ...]]":
+def _lists_and_plugins(settings: Settings, stack: ExitStack) -> tuple[Path, tuple[Path, ...]]:
     """Return the folder of lists and those of plugins: this project's own if the usual ones lack them, as for `add`.
 
     A folder that is named may be empty: the node is not ready then. The own plugins stay on CNI_PATH once they are

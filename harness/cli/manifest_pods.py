@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from click import ClickException
 
 from harness.cli.kubectl import pod_row
-from harness.cli.kubelet_node import is_running, open_runtime, pods_on_record
+from harness.cli.kubelet_node import choose_endpoint, is_running, open_runtime, pods_on_record
 from harness.cli.options import Settings
 from harness.output import age, message_of, say
 
@@ -71,7 +71,6 @@ def reading_runtime(settings: Settings) -> "Iterator[RuntimeService]":
 
     Raises ClickException, OSError, RuntimeServiceError.
     """
-    from harness.cli.runtime_choice import choose_endpoint
     from harness.cri.builtin.sandbox_networks import SandboxNetworks
     from harness.cri.builtin.service import BuiltinRuntime
 
@@ -94,7 +93,7 @@ def _age_of_newest(settings: Settings) -> str:
 
 
 @contextmanager
-def stays_told(settings: Settings, pods: "Sequence[V1Pod]", *, ending: bool = False) -> "Iterator[None]":
+def naming_remaining_pods(settings: Settings, pods: "Sequence[V1Pod]", *, ending: bool = False) -> "Iterator[None]":
     """If a signal ends the block, name on stderr those of the pods that stay, and the command that removes them.
 
     `ending` says that the block removes the pods; otherwise it makes them.
@@ -102,11 +101,11 @@ def stays_told(settings: Settings, pods: "Sequence[V1Pod]", *, ending: bool = Fa
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
-        _tell(settings, {pod.metadata.uid for pod in pods}, ending=ending)
+        _name_remaining(settings, {pod.metadata.uid for pod in pods}, ending=ending)
         raise
 
 
-def _tell(settings: Settings, uids: set[str], *, ending: bool) -> None:
+def _name_remaining(settings: Settings, uids: set[str], *, ending: bool) -> None:
     kept = [(pod, status) for pod, status in pods_at_present(settings) if pod.metadata.uid in uids]
     if not kept:
         return
@@ -138,11 +137,5 @@ def _delete_commands(settings: Settings, pods: "Sequence[V1Pod]") -> list[str]:
     for pod in pods:
         names.setdefault(pod.metadata.namespace, []).append(pod.metadata.name)
     program = settings.open_node().program()
-    return [
-        f"{program} {shlex.join([*folders, 'delete', *_namespace_option(namespace), *of_it])}"
-        for namespace, of_it in names.items()
-    ]
-
-
-def _namespace_option(namespace: str) -> list[str]:
-    return [] if namespace == "default" else ["--namespace", namespace]
+    options = {each: [] if each == "default" else ["--namespace", each] for each in names}
+    return [f"{program} {shlex.join([*folders, 'delete', *options[each], *names[each]])}" for each in names]

@@ -11,13 +11,14 @@ from harness.cli.kubectl import POD_HEADINGS, pod_row
 from harness.cli.kubelet_node import (
     BusyError,
     RuntimeChoice,
+    choose_endpoint,
     node_name,
     open_kubelet,
     pods_on_record,
     run_pass,
     runtime_options,
 )
-from harness.cli.manifest_pods import stays_told
+from harness.cli.manifest_pods import naming_remaining_pods
 from harness.cli.option_types import Duration
 from harness.cli.options import Settings, needs_root, verb
 from harness.cli.run_look import LOOK_S, RunLook, RunTimes, progress
@@ -68,7 +69,6 @@ def command(
     `get pods`, `describe`, `logs`, `exec` and `delete` are for them, and `kubelet` restarts and probes them. The exit
     code is 1 if a pod fails or is not ready in time. After Ctrl-C stderr names the pods that stay.
     """
-    from harness.cli.runtime_choice import choose_endpoint
     from harness.kubelet.paths import KubeletPaths
     from harness.kubelet.pod_records import PodRecords
 
@@ -80,7 +80,7 @@ def command(
     records = PodRecords(KubeletPaths(folder))
     known = _refuse_taken_names(settings, pods)
     uids = {pod.metadata.uid for pod in pods}
-    with stays_told(settings, pods):
+    with naming_remaining_pods(settings, pods):
         for pod in pods:
             records.set_config_maps(pod, records.config_maps(pod.metadata.uid) | config_maps)
             if pod.metadata.uid not in known:

@@ -15,7 +15,7 @@ import grpc
 import pytest
 
 import lean
-from harness.cli.runtime_choice import choose_endpoint, forget_endpoint, keep_endpoint
+from harness.cli.kubelet_node import choose_endpoint, forget_endpoint, keep_endpoint
 from harness.cri.messages import (
     ContainerConfig,
     ContainerMetadata,
