@@ -243,6 +243,16 @@ only_networks_option = click.option(
 )
 """Adds --network, which limits a verb to the networks named."""
 
+cache_dir_option = click.option(
+    "--cache-dir",
+    "cache_dirs",
+    multiple=True,
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    metavar="DIR",
+    help="A runtime's cache of results; may be repeated.  [default: /var/lib/cni]",
+)
+"""Decorates a verb, which gets `cache_dirs`: a tuple of existing folders, empty by default."""
+
 
 def _complete_node(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     del param

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.cache_option import cache_dir_option
-from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
+from harness.cli.options import Settings, cache_dir_option, complete_pod, namespace_option, needs_root, verb
 from harness.output import say
 from harness.table import Table
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.cache_option import cache_dir_option
-from harness.cli.options import Settings, needs_root, only_networks_option, verb, warn
+from harness.cli.options import Settings, cache_dir_option, needs_root, only_networks_option, verb, warn
 from harness.locations import DEFAULT_BIN_DIR
 from harness.output import say, seconds
 from harness.table import Table

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.cache_option import cache_dir_option
-from harness.cli.options import Settings, needs_root, verb
+from harness.cli.options import Settings, cache_dir_option, needs_root, verb
 from harness.output import say, write
 from harness.table import Table
 
