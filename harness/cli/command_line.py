@@ -1,18 +1,132 @@
-"""The command line of `cni-harness`, and the one place where an error becomes a line and an exit code."""
+"""The command line of `cni-harness`: its verbs, and the one place where an error becomes a line and an exit code."""
 
 import os
 import sys
-from typing import Final
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Final, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 from harness.cli.interruption import interrupted_once
 from harness.cli.options import Settings, shared_options
-from harness.cli.verbs import Verbs
 from harness.output import abandon, message_of, say, write
 
 _INTERRUPTED: Final = 130
 _TRACEBACK_VERBOSITY: Final = 2
+
+
+class _Verb(NamedTuple):
+    """A verb. `module` is in `harness.cli`; `summary` is at most 55 characters: a line of 80 columns."""
+
+    module: str
+    summary: str
+    alias: str = ""
+
+
+_GROUPS: Final[Mapping[str, Mapping[str, _Verb]]] = {
+    "Pods": {
+        "add": _Verb("add", "Make pods and join them to networks"),
+        "del": _Verb("delete", "Delete pods, with everything made for them", "rm"),
+        "check": _Verb("check", "CHECK pods: are their networks as ADD left them?"),
+        "list": _Verb("list", "List pods", "ls"),
+        "inspect": _Verb("inspect", "Show one pod's network in full"),
+        "exec": _Verb("exec", "Run a command in a pod's network namespace"),
+    },
+    "Manifests": {
+        "run": _Verb("run", "Run the pods of manifests, step by step as kubelet"),
+        "get": _Verb("get", "List the pods of manifests"),
+        "describe": _Verb("describe", "Show a manifest's pod: containers, events"),
+        "logs": _Verb("logs", "Print the output of a manifest's container"),
+        "delete": _Verb("delete_pods", "End the pods of manifests"),
+        "kubelet": _Verb("kubelet", "Watch a folder of manifests, and keep its pods"),
+        "image": _Verb("image", "Load, list and remove images"),
+    },
+    "Networks": {
+        "networks": _Verb("networks", "List the networks that are configured"),
+        "validate": _Verb("validate", "Check network lists and their plugins"),
+        "status": _Verb("status", "Ask plugins whether they can serve an ADD"),
+        "gc": _Verb("gc", "Free leftovers of pods that are not on record"),
+        "repair": _Verb("repair", "Put back what firewalls' reloads took from pods"),
+    },
+    "Node": {
+        "topology": _Verb("topology", "Show the node's links, and the pods they lead to"),
+        "path": _Verb("path", "Follow a packet from a pod, and show where it ends"),
+        "explain": _Verb("explain", "Write a page that explains how a pod came about"),
+        "diagnose": _Verb("diagnose", "Find faults of networks, with cause and remedy"),
+        "snapshot": _Verb("snapshot", "Show the state of the node and its pods"),
+        "diff": _Verb("diff", "Compare a snapshot with another, or with now"),
+    },
+    "Plugins": {
+        "version": _Verb("version", "Show the versions of this program and of plugins"),
+        "conformance": _Verb("conformance", "Hold plugins to the CNI specification"),
+        "new-plugin": _Verb("new_plugin", "Write a Python distribution with a new plugin"),
+        "bench": _Verb("bench", "Measure how fast plugins are, side by side"),
+    },
+    "Installation": {
+        "doctor": _Verb("doctor", "Show which plugins the runtimes here execute"),
+        "install": _Verb("install", "Put this project's plugins where runtimes look"),
+        "uninstall": _Verb("uninstall", "Take back what `install` put there"),
+        "serve": _Verb("serve", "Run the server of this project's plugins"),
+    },
+}
+
+_VERBS: Final = {name: verb for verbs in _GROUPS.values() for name, verb in verbs.items()}
+_ALIASES: Final = {verb.alias: name for name, verb in _VERBS.items() if verb.alias}
+
+
+class Verbs(click.Group):
+    """Loads only the module of the requested verb, so that each verb starts fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs, in the order of the help."""
+        del ctx
+        return list(_VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the verb, which may be called by its alias."""
+        del ctx
+        verb = _VERBS.get(_ALIASES.get(cmd_name, cmd_name))
+        if verb is None:
+            return None
+        command: click.Command = import_module(f"harness.cli.{verb.module}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the verb by its own name, not by an alias. Raises UsageError, which names similar verbs."""
+        command = self.get_command(ctx, args[0])
+        if command is None and not ctx.resilient_parsing and not args[0].startswith("-"):
+            from difflib import get_close_matches  # for a mistyped verb alone
+
+            close = get_close_matches(args[0], [*_VERBS, *_ALIASES])
+            question = f": did you mean {' or '.join(close)}?" if close else ""
+            raise click.UsageError(f"No such command {args[0]!r}{question}", ctx)
+        name, command, rest = super().resolve_command(ctx, args)
+        return _ALIASES.get(name or "", name), command, rest
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the verbs, then the options."""
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a line for each verb, in groups. No verb is imported for it."""
+        del ctx
+        titles = {name: f"{name}, {verb.alias}" if verb.alias else name for name, verb in _VERBS.items()}
+        width = max(map(len, titles.values()))
+        for heading, verbs in _GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(titles[name].ljust(width), verb.summary) for name, verb in verbs.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the verbs that begin with `incomplete`, and the completions of the shared options."""
+        verbs = [
+            CompletionItem(name, help=verb.summary) for name, verb in _VERBS.items() if name.startswith(incomplete)
+        ]
+        return verbs + click.Command.shell_complete(self, ctx, incomplete)
 
 
 def _print_version(ctx: click.Context, param: click.Parameter, value: object) -> None:

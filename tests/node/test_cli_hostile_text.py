@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click import Context
 
-from harness.cli.verbs import Verbs
+from harness.cli.command_line import Verbs
 from harness.output import UNPRINTABLE
 from tests.cli import on_a_terminal
 from tests.manifests import KubeletNode, container, pod

@@ -13,8 +13,8 @@ import pytest
 import yaml
 from click import BadParameter, Context, Option
 
+from harness.cli.command_line import Verbs
 from harness.cli.option_types import Duration
-from harness.cli.verbs import Verbs
 from harness.install.files import write_launchers
 from harness.snapshot import Snapshot
 from launch import PLUGINS

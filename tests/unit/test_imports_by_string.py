@@ -31,7 +31,7 @@ MAY_IMPORT = {
 
 IMPORTERS = {
     "launch/plugin_list.py": "the launcher knows a plugin by the name of its file; the one module that loads plugins",
-    "harness/cli/verbs.py": "a verb loads its own module alone, so that each starts fast",
+    "harness/cli/command_line.py": "a verb loads its own module alone, so that each starts fast",
     "harness/conformance/catalogue.py": "checks register themselves when their modules are imported",
     "harness/conformance/runtime_side/demand.py": "the checks of runtimes register themselves in the same way",
     "netlink/bridge_ports.py": "pyroute2's modules by their names, without the package's slow start",
