@@ -21,7 +21,7 @@ from harness.cli.kubelet_node import (
 from harness.cli.manifest_pods import naming_remaining_pods
 from harness.cli.option_types import Duration
 from harness.cli.options import Settings, needs_root, verb
-from harness.cli.run_look import LOOK_S, RunLook, RunTimes, progress
+from harness.cli.readiness import POLL_S, ReadinessTimes, ReadinessWatch, progress
 from harness.cli.traced_verb import record_option
 from harness.output import say
 from harness.table import Table
@@ -85,7 +85,7 @@ def command(
             records.set_config_maps(pod, records.config_maps(pod.metadata.uid) | config_maps)
             if pod.metadata.uid not in known:
                 records.add(pod)
-        failures = _settle(settings, runtime, RunLook(settings, uids, RunTimes(timeout, min_ready)))
+        failures = _settle(settings, runtime, ReadinessWatch(settings, uids, ReadinessTimes(timeout, min_ready)))
     now = [(pod, status) for pod, status in pods_on_record(settings) if pod.metadata.uid in uids]
     from harness.kubelet.server import pod_document
 
@@ -141,23 +141,23 @@ def _refuse_taken_names(settings: Settings, pods: "list[V1Pod]") -> set[str]:
     return {pod.metadata.uid for pod in recorded}
 
 
-def _settle(settings: Settings, runtime: RuntimeChoice, look: RunLook) -> list[str]:
+def _settle(settings: Settings, runtime: RuntimeChoice, watch: ReadinessWatch) -> list[str]:
     """Have the pods settle, by the kubelet that works on the node, or by its loop here.
 
     Return lines for each that is not ready.
     """
-    with progress(look):
+    with progress(watch):
         while True:
             with suppress(BusyError), open_kubelet(settings, runtime, alone=True) as assembled:
-                _pass(assembled, look)
+                _pass(assembled, watch)
                 break
-            if look.is_over():
+            if watch.is_over():
                 break
-            time.sleep(LOOK_S)
-    return look.failures()
+            time.sleep(POLL_S)
+    return watch.failures()
 
 
-def _pass(assembled: "Assembled", look: RunLook) -> None:
+def _pass(assembled: "Assembled", watch: ReadinessWatch) -> None:
     """Run the kubelet's loop until the pods are settled; the statuses of an earlier process do not count."""
     has_synced = assembled.kubelet.has_synced
-    run_pass(assembled, lambda: all(map(has_synced, look.uids)) and look.is_over())
+    run_pass(assembled, lambda: all(map(has_synced, watch.uids)) and watch.is_over())

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from harness.kubelet.v1 import V1Pod
     from harness.kubelet.v1_status import V1PodStatus
 
-LOOK_S = 0.1
+POLL_S = 0.1
 _LOG_LINES = 3
 _LINE = 160
 """Characters of a log's line that are shown."""
 
 
-class RunTimes(NamedTuple):
+class ReadinessTimes(NamedTuple):
     """How long to wait for all pods, and how long a pod's containers must run, in seconds."""
 
     timeout: float
@@ -42,10 +42,10 @@ class _Seen(NamedTuple):
     events: "list[Event]"
 
 
-class RunLook:
+class ReadinessWatch:
     """Looks at pods until each is ready, has ended or has failed, or the time is over."""
 
-    def __init__(self, settings: Settings, uids: set[str], times: RunTimes) -> None:
+    def __init__(self, settings: Settings, uids: set[str], times: ReadinessTimes) -> None:
         from harness.kubelet.events import EventRecorder
         from harness.kubelet.paths import KubeletPaths
 
@@ -59,18 +59,18 @@ class RunLook:
         self._before = {uid: self._events.of(uid) for uid in uids}
         self._next = 0.0
         self._ready_since: dict[str, tuple[frozenset[str], float]] = {}
-        self.on_look: Callable[[int, str], None] = lambda _settled, _word: None
+        self.on_poll: Callable[[int, str], None] = lambda _settled, _word: None
         """Is told the number of settled pods, and a word on the first of the others."""
 
     def is_over(self) -> bool:
         """Look, ten times a second at most."""
         if time.monotonic() < self._next:
             return False
-        self._next = time.monotonic() + LOOK_S
+        self._next = time.monotonic() + POLL_S
         seen = self._now()
         waited_for = [each for each in seen if not self._is_settled(each)]
         words = [f"{each.pod.metadata.name}: {status_word(each.pod, each.status)}" for each in waited_for]
-        self.on_look(len(seen) - len(waited_for), words[0] if words else "")
+        self.on_poll(len(seen) - len(waited_for), words[0] if words else "")
         is_settled = len(seen) == len(self.uids) and not waited_for and self._run_still(seen)
         return is_settled or time.monotonic() >= self._until
 
@@ -165,13 +165,13 @@ class RunLook:
 
 
 @contextmanager
-def progress(look: RunLook) -> Iterator[None]:
+def progress(watch: ReadinessWatch) -> Iterator[None]:
     """Show the number of settled pods, and the state of one other, for as long as the block lasts, on a terminal."""
     if not sys.stderr.isatty():
         yield
         return
     with click.progressbar(
-        length=len(look.uids), label="Starting pods", file=sys.stderr, item_show_func=lambda word: word or ""
+        length=len(watch.uids), label="Starting pods", file=sys.stderr, item_show_func=lambda word: word or ""
     ) as bar:
 
         def show(settled: int, word: str) -> None:
@@ -179,5 +179,5 @@ def progress(look: RunLook) -> Iterator[None]:
             bar.current_item = word
             bar.render_progress()
 
-        look.on_look = show
+        watch.on_poll = show
         yield
