@@ -97,8 +97,8 @@ def command(
     If a pod fails, all of it is removed. The other pods are still made, and the exit code is 1.
     """
     from harness.cli.defaults import plugin_folders, plugin_types, select_networks
-    from harness.cli.plan import Options, plan_networks
-    from harness.conformance.node_setup import prepare_node
+    from harness.cli.plan import AddOptions, plan_networks
+    from harness.conformance.preparation import prepare_node
     from harness.runtime.kubernetes import check_pod
     from harness.runtime.pod_view import pod_document
     from harness.runtime.unserved_requests import unserved_requests
@@ -111,7 +111,7 @@ def command(
     wanted = [(namespace, name) for name in names_once]
     for each in wanted:
         check_pod(*each)
-    options = Options(ifname, ports, ips, mac, cni_args, capabilities)
+    options = AddOptions(ifname, ports, ips, mac, cni_args, capabilities)
     plans = plan_networks(select_networks(settings, networks), options)
     for request in unserved_requests(plan.to_network() for plan in plans):
         say(f"Warning: {request.in_words()}")

@@ -35,7 +35,7 @@ def interrupted_once() -> Iterator[None]:
         yield
 
 
-class Arrival:
+class SignalArrival:
     """Tells any thread whether a signal that ends the program has arrived."""
 
     def __init__(self, wakeup: int, numbers: frozenset[int]) -> None:
@@ -58,10 +58,10 @@ class Arrival:
 
 
 @contextmanager
-def interruption_deferred(on_signal: Callable[[], object]) -> Iterator[Arrival]:
+def interruption_deferred(on_signal: Callable[[], object]) -> Iterator[SignalArrival]:
     """Defer the signals that end the program to the end of the block, in which any thread may ask for their arrival.
 
-    The main thread's handler may run late because of other threads, so threads ask the Arrival. The handler calls
+    The main thread's handler may run late because of other threads, so threads ask the SignalArrival. The handler calls
     `on_signal` once, which may interrupt any other Python code of the main thread.
     """
     arrived: list[int] = []
@@ -76,7 +76,7 @@ def interruption_deferred(on_signal: Callable[[], object]) -> Iterator[Arrival]:
     before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     try:
         with handled_by(note) as heeded:
-            yield Arrival(reading, heeded)
+            yield SignalArrival(reading, heeded)
     finally:
         signal.set_wakeup_fd(before)
         os.close(reading)

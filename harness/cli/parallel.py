@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import click
 
-from harness.cli.interruption import Arrival, interruption_deferred
+from harness.cli.interruption import SignalArrival, interruption_deferred
 from harness.output import message_of, say
 from lean import recorded_by, recorder
 
@@ -64,7 +64,7 @@ class _NotBegunError(Exception):
 class _Begun(Generic[T]):
     """The action, and the pods for which it was begun and has not ended."""
 
-    def __init__(self, action: Callable[[str, str], T], arrival: Arrival) -> None:
+    def __init__(self, action: Callable[[str, str], T], arrival: SignalArrival) -> None:
         self._action = action
         self._arrival = arrival
         self._lock = Lock()

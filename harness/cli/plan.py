@@ -29,7 +29,7 @@ class PlanError(Exception):
 
 
 @dataclass(frozen=True)
-class Options:
+class AddOptions:
     """The options of `add`, as the user wrote them."""
 
     ifname: str = "eth0"
@@ -41,7 +41,7 @@ class Options:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
-def plan_networks(networks: Sequence[NetworkList], options: Options) -> list[NetworkPlan]:
+def plan_networks(networks: Sequence[NetworkList], options: AddOptions) -> list[NetworkPlan]:
     """Return the interface and arguments of each network. Raises PlanError, NetworkError.
 
     The first network gets the named interface. It alone gets addresses, MAC and ports. The others get net1, net2 and so
@@ -90,7 +90,7 @@ def parse_port(text: str) -> dict[str, object]:
     return entry
 
 
-def _check(options: Options) -> None:
+def _check(options: AddOptions) -> None:
     if flaw := ifname_flaw(options.ifname):
         raise PlanError(f"--ifname {options.ifname}: {flaw}")
     for address in options.ips:
@@ -110,7 +110,7 @@ def _check(options: Options) -> None:
 
 
 def _ask_addresses(
-    network: NetworkList, options: Options, args: dict[str, str], capabilities: dict[str, object]
+    network: NetworkList, options: AddOptions, args: dict[str, str], capabilities: dict[str, object]
 ) -> None:
     declared = frozenset[str]().union(*(plugin.capabilities for plugin in network.plugins))
     if options.ips and "ips" in declared:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.cli.plan import Options, PlanError, parse_port, plan_networks
+from harness.cli.plan import AddOptions, PlanError, parse_port, plan_networks
 from harness.libcni.networks import parse_network_list
 from harness.runtime.kubernetes import PodNameError, check_pod, pod_cni_args
 from harness.runtime.resolv_conf import pod_resolv_conf, render_dns
@@ -99,4 +99,4 @@ def test_resolv_conf_is_of_the_first_network_with_dns() -> None:
 @pytest.mark.parametrize("text", ['{"speed": NaN}', '{"speed": [Infinity]}', '{"speed": 1e999}', "[" * 100_000])
 def test_what_is_no_json_in_the_environment_is_refused(text: str) -> None:
     with pytest.raises(PlanError, match="CAP_ARGS in the environment: "):
-        plan_networks([NETWORK], Options(environ={"CAP_ARGS": text}))
+        plan_networks([NETWORK], AddOptions(environ={"CAP_ARGS": text}))
