@@ -233,7 +233,7 @@ def _untraced(
     settings: Settings, choice: RuntimeChoice, stack: ExitStack, *, take_over: bool
 ) -> "tuple[RuntimeService, ImageService]":
     """Return the runtime's two services. Raises ClickException, OSError, RuntimeServiceError."""
-    from harness.cli.trace import trace_executions
+    from harness.cli.execution_log import execution_logger
 
     if choice.endpoint:
         return _remote_runtime(settings, choice.endpoint, stack)
@@ -249,7 +249,7 @@ def _untraced(
         conf_dir,
         bin_dirs,
         timeout=choice.plugin_timeout,
-        observe=trace_executions(settings.verbose),
+        observe=execution_logger(settings.verbose),
         warn=say,
     )
     runtime = BuiltinRuntime(settings.open_node().folder, open_node, networks, take_over=take_over)

@@ -70,10 +70,10 @@ class Settings:
 
     def runtime(self, node: "Node", bin_dirs: Sequence[Path]) -> "PodRuntime":
         """Return the runtime of a node: it logs executions of plugins as -v asks, and its warnings go to stderr."""
-        from harness.cli.trace import trace_executions
-        from harness.runtime.pod_lifecycle import PodRuntime
+        from harness.cli.execution_log import execution_logger
+        from harness.runtime.pod_lifecycle import Runtime
 
-        return PodRuntime(node, bin_dirs=bin_dirs, observe=trace_executions(self.verbose), warn=say)
+        return Runtime(node, bin_dirs=bin_dirs, observe=execution_logger(self.verbose), warn=say)
 
     def emit(self, document: Mapping[str, object], table: Table, changes: "Sequence[Difference] | None" = None) -> None:
         """Print the result: `document`, with `changes` as its `diff`, or `table`, with `changes` as lines below it."""

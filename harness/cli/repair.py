@@ -41,7 +41,7 @@ def command(settings: Settings, *, names: tuple[str, ...], cache_dirs: tuple[Pat
     the folders that the pods' ADDs used.
     """
     from harness.cli.defaults import select_networks
-    from harness.cli.trace import trace_executions
+    from harness.cli.execution_log import execution_logger
     from harness.libcni.cache import ResultCache
     from harness.libcni.execute import Executor
     from harness.runtime.node_repair import NodeRepair
@@ -50,7 +50,7 @@ def command(settings: Settings, *, names: tuple[str, ...], cache_dirs: tuple[Pat
     node = settings.open_node(threads=jobs)
     node.must_exist()
     folders = [*(settings.bin_dirs or (DEFAULT_BIN_DIR,)), *_folders_of_pods(node)]
-    executor = Executor([*dict.fromkeys(folders)], observe=trace_executions(settings.verbose), place=node.shell_words())
+    executor = Executor([*dict.fromkeys(folders)], observe=execution_logger(settings.verbose), place=node.shell_words())
     caches = [ResultCache(folder, warn=say) for folder in cache_dirs or (node.var_lib_cni,)]
     known = {cached.network for cache in caches for cached in cache.attachments()} if names else set()
     if not watch and (unknown := [name for name in names if name not in known]):

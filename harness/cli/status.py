@@ -20,7 +20,7 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
     that cannot be read counts as not ready.
     """
     from harness.cli.defaults import configured_networks, plugin_folders, plugin_types, select_networks
-    from harness.cli.trace import trace_executions
+    from harness.cli.execution_log import execution_logger
     from harness.libcni.execute import PluginError
     from harness.runtime.pod_lifecycle import PodRuntime
 
@@ -34,7 +34,7 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
     ]
     with node.in_use(), plugin_folders(settings, plugin_types(networks)) as bin_dirs:
         said: list[str] = []
-        trace = trace_executions(settings.verbose)
+        trace = execution_logger(settings.verbose)
 
         def observe(execution: "Execution") -> None:
             if trace is not None:

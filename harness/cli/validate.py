@@ -25,7 +25,7 @@ def command(settings: Settings, *, files: tuple[Path, ...]) -> int:
     not used. The exit code is 1 if anything is wrong. Warnings, such as unknown keys, do not change it.
     """
     from harness.cli.defaults import plugin_folders, plugin_types
-    from harness.cli.trace import trace_executions
+    from harness.cli.execution_log import execution_logger
     from harness.libcni.execute import Executor
     from harness.libcni.operations import plugin_versions
     from harness.validation.value_rules import overlaps
@@ -33,7 +33,7 @@ def command(settings: Settings, *, files: tuple[Path, ...]) -> int:
     networks, unusable = _read(settings, files)
     unused = {} if files else _unused(networks)
     with plugin_folders(settings, plugin_types(networks)) as bin_dirs:
-        versions = partial(plugin_versions, Executor(bin_dirs, observe=trace_executions(settings.verbose)))
+        versions = partial(plugin_versions, Executor(bin_dirs, observe=execution_logger(settings.verbose)))
         verdicts = unusable + [_verdict(network, unused.get(network.source, []), versions) for network in networks]
     for overlap in overlaps([network for network in networks if network.source not in unused]):
         say(f"Warning: {overlap}")

@@ -72,12 +72,12 @@ def _executables(folder: Path) -> list[str]:
 
 
 def _plugin(settings: Settings, name: str, folder: Path) -> dict[str, object]:
-    from harness.cli.trace import trace_executions
+    from harness.cli.execution_log import execution_logger
     from harness.libcni.execute import Executor, PluginError
     from harness.libcni.operations import plugin_versions
     from harness.overload import overload
 
-    executor = Executor([folder], timeout=_TIMEOUT_S * overload(), observe=trace_executions(settings.verbose))
+    executor = Executor([folder], timeout=_TIMEOUT_S * overload(), observe=execution_logger(settings.verbose))
     entry: dict[str, object] = {"type": name, "folder": str(folder), "version": ""}
     try:
         entry["cniVersions"] = plugin_versions(executor, name)

@@ -12,7 +12,7 @@ _SHORT_ID = 12
 _WITH_STREAMS = 2
 
 
-def trace_executions(verbosity: int) -> Callable[[Execution], None] | None:
+def execution_logger(verbosity: int) -> Callable[[Execution], None] | None:
     """Return an observer for `Executor`: none for 0, a line for each execution for 1, with its streams from 2 on."""
     if not verbosity:
         return None
@@ -21,15 +21,15 @@ def trace_executions(verbosity: int) -> Callable[[Execution], None] | None:
         if verbosity < _WITH_STREAMS:
             lines = [_heading(execution), *(f"  {_heading(each)}" for each in execution.delegations)]
         else:
-            lines = [*in_shell(execution, execution.place)]
+            lines = [*_in_shell(execution, execution.place)]
             for each in execution.delegations:
-                lines += in_shell(each, execution.place, caller=execution.plugin)
+                lines += _in_shell(each, execution.place, caller=execution.plugin)
         say("\n".join(lines))
 
     return show
 
 
-def in_shell(run: Execution | Delegation, place: Sequence[str] = (), caller: str = "") -> Iterator[str]:
+def _in_shell(run: Execution | Delegation, place: Sequence[str] = (), caller: str = "") -> Iterator[str]:
     """Yield the lines of a shell command that repeats a run, with the outcome in comments.
 
     `place` are the words of a command that runs another command in the plugin's environment.
