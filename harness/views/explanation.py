@@ -10,9 +10,16 @@ from harness.html_page import rendered
 from harness.output import printable
 from harness.views.attachments import KnownAttachment
 from harness.views.call_tree import duration
-from harness.views.executions import ExecutedPlugin, decoded_object, document_lines, executed_plugins
 from harness.views.recorded_runs import ListedNetwork, RecordedRun, label_of
-from harness.views.run_spans import Step, is_kernel, steps_of
+from harness.views.run_steps import (
+    ExecutedPlugin,
+    Step,
+    decoded_object,
+    document_lines,
+    executed_plugins,
+    is_kernel,
+    steps_of,
+)
 from harness.views.sequence_diagram import Arrow, arrows, sequence_svg
 from harness.views.topology import Topology
 from harness.views.topology_svg import svg

@@ -22,7 +22,7 @@ from harness.snapshot import Snapshot, take
 from harness.snapshot.state import FILES
 from harness.views.attachments import KnownAttachment, known_attachments
 from harness.views.namespaces import read_namespaces
-from harness.views.run_spans import pods_of, read_spans
+from harness.views.run_steps import pods_of, read_spans
 from harness.views.topology import Topology, TopologyPlace, build_topology
 from harness.views.trace_formats import otlp_document
 from skel.spans import Span
