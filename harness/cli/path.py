@@ -12,7 +12,7 @@ from harness.table import Table
 
 if TYPE_CHECKING:
     from harness.views.path import PathResult
-    from harness.views.path_namespaces import PathNamespace, PathNamespaces
+    from harness.views.path_network import PathNamespace, PathNamespaces
 
 _HEADINGS = ("PLACE", "STEP", "WHAT")
 _PROTOCOLS = {"tcp": 6, "udp": 17, "sctp": 132}
@@ -53,7 +53,7 @@ def command(
     from harness.views.attachments import known_attachments
     from harness.views.nft_values import Packet
     from harness.views.path import find_path
-    from harness.views.path_namespaces import PathNamespaces
+    from harness.views.path_network import PathNamespaces
 
     needs_root("path", "looks into network namespaces")
     number, protocol = _port(port)

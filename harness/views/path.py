@@ -9,8 +9,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from harness.views.nft_evaluation import MatchedRule, evaluate
 from harness.views.nft_values import Address, HookPoint, Packet
-from harness.views.path_namespaces import PathNamespace, PathNamespaces
-from harness.views.path_segment import BridgePass, Crossed, Layer2Segment, Way
+from harness.views.path_network import BridgePass, Crossed, Layer2Segment, PathNamespace, PathNamespaces, Way
 from netlink.link import Link
 from netlink.route_lookup import ChosenRoute, RoutedPacket
 from netlink.routes import KernelRoute

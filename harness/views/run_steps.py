@@ -1,4 +1,4 @@
-"""The steps of a recorded run, as trees of spans read from OpenTelemetry's JSON; and the executions of plugins in it."""
+"""The steps of a recorded run, as trees of spans from OpenTelemetry's JSON; the executions of plugins among them."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
