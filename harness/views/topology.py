@@ -10,8 +10,7 @@ from harness.runtime.node import Node
 from harness.runtime.node_snapshot import NODE, namespaces_of
 from harness.snapshot import Snapshot, take
 from harness.views.attachments import KnownAttachment, known_attachments
-from harness.views.link_owners import LinkOwner, owner_of
-from harness.views.namespaces import LinkEnd, NamespaceView, read_namespaces
+from harness.views.namespaces import LinkEnd, LinkOwner, NamespaceView, owner_of, read_namespaces
 from harness.views.published_ports import PublishedPort, published_ports
 from netlink.link import Link
 from netlink.routes import KernelRoute
