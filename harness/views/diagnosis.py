@@ -12,8 +12,7 @@ from harness.libcni.chain_versions import unspoken_versions
 from harness.libcni.execute import Executor, PluginNotFoundError
 from harness.libcni.networks import NetworkError, NetworkList, network_files, read_network_file
 from harness.runtime.node import Node
-from harness.views.checks_leftovers import check_leftovers
-from harness.views.checks_node import check_node
+from harness.views.checks_node import check_leftovers, check_node
 from harness.views.checks_pod import check_pods
 from harness.views.node_state import Commands, Fault, NodeState, read_node_state
 
