@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from harness.bench.attachments import Attached, attached_to
-from harness.bench.control_group import ControlGroupError, control_group
 from harness.bench.measurements import BenchExtent, Measurements, Memory, Work, in_turns
 from harness.bench.population import PopulationError
 from harness.bench.process import ProcessRequest, TimedExecution, run_one
 from harness.bench.report import Findings, machine
-from harness.bench.resources import stopped_at_its_result
+from harness.bench.resources import ControlGroupError, control_group, stopped_at_its_result
 from harness.bench.suite_node import SuiteNode
 from harness.bench.suites import BenchSuite, default_networks, suite_size
 from harness.libcni.networks import NetworkList

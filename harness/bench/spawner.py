@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from resource import RUSAGE_SELF, getrusage
 from typing import IO, ParamSpec, TypeVar
 
-from harness.bench.control_group import ControlGroup, ControlGroupError
+from harness.bench.resources import ControlGroup, ControlGroupError
 from harness.runtime.node import Node
 from launch.installation import ROOT
 

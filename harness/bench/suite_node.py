@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Final, Self
 
 from harness.bench.attachments import Attached, PluginCaller, attached_to
-from harness.bench.control_group import control_group
 from harness.bench.population import populate
 from harness.bench.process import ProcessRequest, TimedExecution
-from harness.bench.resources import process_tree, stopped_at_its_result
+from harness.bench.resources import control_group, process_tree, stopped_at_its_result
 from harness.bench.spawner import Spawner
 from harness.bench.suites import BenchSuite, write_launchers
 from harness.libcni.networks import NetworkList

@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 from harness.bench.attachments import attached_to
-from harness.bench.control_group import control_group
 from harness.bench.population import PopulationError, populate
-from harness.bench.resources import process_tree
+from harness.bench.resources import control_group, process_tree
 from harness.bench.suite_node import ServerError, SuiteNode
 from harness.bench.suites import MASQUERADED, PLAIN, BenchSuite, default_networks
 from harness.libcni.networks import NetworkList, parse_network_list

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from harness.bench.control_group import ControlGroup, control_group
+from harness.bench.resources import ControlGroup, control_group
 from harness.bench.spawner import Spawner
 from harness.bench.suite_node import serving
 from harness.runtime.site import Site
