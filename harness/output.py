@@ -45,13 +45,13 @@ def emit(output: str, document: object, table: Table) -> None:
     elif not table.rows:
         return
     elif output == "wide":
-        write(_shown(table).render(colour=_is_coloured()), styled=True)
+        write(_shown(table).render(colour=is_coloured(sys.stdout)), styled=True)
     else:
         short = _shown(table._replace(rows=[[shortened(cell) for cell in row] for row in table.rows]))
         if sys.stdout.isatty():
             from harness.terminal import show
 
-            show(short, colour=_is_coloured())
+            show(short, colour=is_coloured(sys.stdout))
         else:
             write(short.render(colour=False))
 
@@ -108,7 +108,7 @@ def say_changes(lines: Sequence[str]) -> None:
     """Print lines that begin with "+", "-" or "~" on stdout, in the colours of these signs."""
     for line in lines:
         text = on_one_line(line)
-        write(click.style(text, fg=_SIGNS.get(text[:1])) if _is_coloured() else text, styled=True)
+        write(click.style(text, fg=_SIGNS.get(text[:1])) if is_coloured(sys.stdout) else text, styled=True)
 
 
 def shortened(text: str) -> str:
@@ -116,10 +116,11 @@ def shortened(text: str) -> str:
     return _LONG_ID.sub(lambda found: found[1] + ("" if found[0] == text else "…"), text)
 
 
-def _is_coloured() -> bool:
+def is_coloured(stream: TextIO) -> bool:
+    """Tell whether colours are wanted on a stream: not with NO_COLOR, otherwise on a terminal."""
     context = click.get_current_context(silent=True)
     wanted = context.color if context is not None else None
-    return sys.stdout.isatty() if wanted is None else wanted
+    return stream.isatty() if wanted is None else wanted
 
 
 def abandon(stream: TextIO) -> None:

@@ -75,7 +75,8 @@ class Bench:
         """ADD and DEL, one after the other, on nodes with few pods and with many; then their CPU time and memory."""
         with ExitStack() as closing:
             nodes = [node for pods in self._extent.pods for node in self._furnished(network, pods, closing)]
-            self._progress(f"{network.name}: ADD and DEL, on nodes with {_listed(self._extent.pods)} pods")
+            numbers = ", ".join(f"{number:,}" for number in self._extent.pods)
+            self._progress(f"{network.name}: ADD and DEL, on nodes with {numbers} pods")
             (netns,) = self._site.pods(1)
             for number, node in enumerate(in_turns(nodes, _WARM_UP + self._extent.rounds)):
                 pod = attached_to(netns)
@@ -166,7 +167,3 @@ def run_bench(
     with Site(state_dir, "bench") as site:
         recording = Bench(site, suites, extent, progress=progress).measure(networks)
     return Findings(recording, sizes, networks, extent, where)
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(f"{number:,}" for number in numbers)

@@ -31,27 +31,34 @@ class Findings:
     machine: Document
 
     def document(self) -> Document:
-        """Return all of it as a JSON object."""
-        return to_document(self.recording, self.suites, self.extent, self.machine)
+        """Return all of it as a JSON object; ratios are to the last of the suites."""
+        recording = self.recording
+        return {
+            "format": _FORMAT,
+            "machine": self.machine,
+            "extent": asdict(self.extent),
+            "suites": [_suite(each) for each in self.suites],
+            "overhead": asdict(Summary.of(recording.overhead)),
+            "series": [_series(series) for series in recording.series],
+            "ratios": _ratios(recording, self.names),
+            "cpu": [_series(series) for series in recording.cpu],
+            "memory": [asdict(memory) for memory in recording.memory],
+        }
 
     def tables(self) -> dict[str, Table]:
-        """Return it as tables, by their names."""
-        return sections(self.recording, self.suites)
+        """Return it as tables by their names, without empty ones; ratios are to the last of the suites."""
+        tables = {
+            "latency": _latency(self.recording, self.names),
+            "crowds": _crowds(self.recording, self.names),
+            "growth": _growth(self.recording, self.names),
+            "costs": _costs(self.recording, self.suites),
+        }
+        return {name: table for name, table in tables.items() if table.rows}
 
-
-def to_document(recording: Measurements, suites: Sequence[SuiteSize], extent: BenchExtent, where: Document) -> Document:
-    """Put the measurements together; ratios are to the last of the suites."""
-    return {
-        "format": _FORMAT,
-        "machine": where,
-        "extent": asdict(extent),
-        "suites": [_suite(each) for each in suites],
-        "overhead": asdict(Summary.of(recording.overhead)),
-        "series": [_series(series) for series in recording.series],
-        "ratios": _ratios(recording, [each.suite.name for each in suites]),
-        "cpu": [_series(series) for series in recording.cpu],
-        "memory": [asdict(memory) for memory in recording.memory],
-    }
+    @property
+    def names(self) -> list[str]:
+        """The names of the suites."""
+        return [each.suite.name for each in self.suites]
 
 
 def machine() -> Document:
@@ -101,18 +108,6 @@ def _ratios(recording: Measurements, suites: Sequence[str]) -> list[Document]:
             ratio = Ratio.of(series.samples, theirs)
             found.append({"suite": series.suite, "to": reference, **asdict(series.work), **asdict(ratio)})
     return found
-
-
-def sections(recording: Measurements, suites: Sequence[SuiteSize]) -> dict[str, Table]:
-    """Return the tables under their names, without those that would be empty; ratios are to the last suite."""
-    names = [each.suite.name for each in suites]
-    tables = {
-        "latency": _latency(recording, names),
-        "crowds": _crowds(recording, names),
-        "growth": _growth(recording, names),
-        "costs": _costs(recording, suites),
-    }
-    return {name: table for name, table in tables.items() if table.rows}
 
 
 def _latency(recording: Measurements, suites: Sequence[str]) -> Table:

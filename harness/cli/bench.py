@@ -106,8 +106,7 @@ def _write(findings: "Findings", save: Path | None, plots: tuple[Path, ...]) -> 
         save.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(save, json.dumps(findings.document()).encode() + b"\n")
     if plots:
-        suites = [each.suite.name for each in findings.suites]
-        plot(findings.recording, suites, [network.name for network in findings.networks], plots)
+        plot(findings.recording, findings.names, [network.name for network in findings.networks], plots)
 
 
 def _print(findings: "Findings", settings: Settings) -> None:

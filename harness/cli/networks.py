@@ -42,7 +42,7 @@ def _show_all(settings: Settings) -> None:
                 "file": str(network.source or ""),
             }
         )
-    rows = [[_cell(value) for value in each.values()] for each in document]
+    rows = [[", ".join(each) if isinstance(each, list) else str(each) for each in one.values()] for one in document]
     headings = ("NETWORK", "VERSION", "PLUGINS", "CAPABILITIES", "FILE")
     settings.emit({"networks": document}, Table(headings, rows))
 
@@ -67,7 +67,13 @@ def _show_addresses(settings: Settings, name: str) -> None:
     if not ranges and not reservations:
         say(f"Network {name} has no addresses of host-local")
     rows = [
-        [each["subnet"], f"{each['rangeStart']}-{each['rangeEnd']}", each["gateway"], *map(_number, _counts(each))]
+        [
+            each["subnet"],
+            f"{each['rangeStart']}-{each['rangeEnd']}",
+            each["gateway"],
+            _number(each["used"]),
+            _number(each["free"]),
+        ]
         for each in ranges
     ]
     settings.emit(document, Table(("SUBNET", "RANGE", "GATEWAY", "USED", "FREE"), rows))
@@ -76,10 +82,6 @@ def _show_addresses(settings: Settings, name: str) -> None:
     rows = [[each["address"], _holder(each), each["ifname"], each["containerID"]] for each in reservations]
     write("")
     settings.emit({}, Table(("ADDRESS", "POD", "INTERFACE", "CONTAINER ID"), rows))
-
-
-def _counts(known: dict[str, int]) -> tuple[int, int]:
-    return known["used"], known["free"]
 
 
 def _number(count: int) -> str:
@@ -92,7 +94,3 @@ def _holder(reservation: dict[str, Any]) -> str:
     if reservation["otherRuntime"]:
         return f"{reservation['pod'] or 'a pod'} (other runtime)"
     return reservation["pod"] or "no pod"
-
-
-def _cell(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

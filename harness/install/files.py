@@ -94,7 +94,7 @@ def install(
         manifest = _read_manifest(state_dir)
         placed = {entry.path: entry for entry in manifest.files}
         foreign = {path for path, new in files.items() if _is_foreign(path, new, placed.get(str(path)))}
-        packages = _packages(files if diverting else foreign)
+        packages = owners(path for path in (files if diverting else foreign) if path.exists())
         already = {Path(entry.path) for entry in manifest.files if entry.diverted}
         diverted = packages.keys() - already if diverting else set()
         _refuse({path: packages.get(path, "") for path in files if path in foreign - diverted and not force})
@@ -138,11 +138,6 @@ def _is_writable(folder: Path) -> bool:
     """Tell whether this user may make files in a folder, or the folder itself."""
     there = next(path for path in (folder, *folder.parents) if os.access(path, os.F_OK, effective_ids=True))
     return os.access(there, os.W_OK | os.X_OK, effective_ids=True)
-
-
-def _packages(files: Iterable[Path]) -> dict[Path, str]:
-    """Return the Debian package of each existing file that belongs to one."""
-    return owners(path for path in files if path.exists())
 
 
 def _refuse(foreign: Mapping[Path, str]) -> None:

@@ -18,6 +18,8 @@ _COUNTED: Final = {"refcnt", "bind", "ref", "direct_packets_stat", "installed", 
 _GIVEN_OUT: Final = {"index", "fh", "handle", "order"}
 _VOLATILE: Final = _COUNTED | _GIVEN_OUT
 _SIDES: Final = {"ingress": ["ingress"], "clsact": ["ingress", "egress"]}
+_INGRESS: Final = "ffff:fff1"
+"""TC_H_INGRESS of linux/pkt_sched.h, as tc prints it."""
 _LEAF: Final = re.compile(r" leaf [0-9a-f]+:")
 
 
@@ -27,7 +29,8 @@ def qdiscs(entries: Sequence[Mapping[str, Any]]) -> Things:
     for entry in entries:
         if entry["handle"] == _KERNELS_OWN:
             continue
-        place = "root" if entry.get("root") else f"parent {_settled_handle(entry.get('parent', ''))}"
+        parent = entry.get("parent", "")
+        place = "root" if entry.get("root") else f"parent {'ingress' if parent == _INGRESS else parent}"
         options = _settled(entry.get("options", {}))
         chosen = int(entry["handle"].rstrip(":") or "0", 16) < _CHOSEN_BELOW
         blocks = {key: entry[key] for key in ("ingress_block", "egress_block") if key in entry}
@@ -82,7 +85,3 @@ def _settled(value: object) -> object:
     if isinstance(value, dict):
         return {key: True if inner is None else _settled(inner) for key, inner in value.items() if key not in _VOLATILE}
     return [_settled(inner) for inner in value] if isinstance(value, list) else value
-
-
-def _settled_handle(parent: str) -> str:
-    return "ingress" if parent == "ffff:fff1" else parent

@@ -103,7 +103,7 @@ def explain_run(run: RecordedRun, pod: str) -> Explanation:
         results=(),
         before=run.before,
         after=run.after,
-        changes=tuple(map(_change, changes)),
+        changes=tuple(Change({"+": "new", "-": "gone"}.get(each[:1], "changed"), printable(each)) for each in changes),
         networks=tuple(map(_listed, run.networks)),
         commands=tuple(map(printable, _commands(run, pod))),
         record_command="",
@@ -122,7 +122,9 @@ def explain_now(pod: str, attachments: Sequence[KnownAttachment], topology: Topo
         arrows=(),
         executions=(),
         results=tuple(
-            NamedDocument(f"{each.name}, {each.ifname}", "", _pretty(each.result)) for each in networks if each.result
+            NamedDocument(f"{each.name}, {each.ifname}", "", document_lines(json.dumps(each.result)))
+            for each in networks
+            if each.result
         ),
         before=None,
         after=topology,
@@ -265,13 +267,5 @@ def _facts(attributes: Mapping[str, object]) -> Iterator[tuple[str, str]]:
             yield printable(key), "\n".join(printable(str(line)) for line in lines)
 
 
-def _change(words: str) -> Change:
-    return Change({"+": "new", "-": "gone"}.get(words[:1], "changed"), printable(words))
-
-
 def _listed(network: ListedNetwork) -> NamedDocument:
     return NamedDocument(printable(network.name), printable(network.source), document_lines(network.text))
-
-
-def _pretty(document: Mapping[str, object]) -> str:
-    return document_lines(json.dumps(document))

@@ -113,7 +113,11 @@ class PathNamespace:
         own = self.state.addresses.get(self.link(link).ifindex, [])
         mine = [each for each in own if each.version == next_hop.version and not each.is_link_local]
         near = [each for each in mine if next_hop in each.network]
-        others = [each for each in self.interfaces() if each.version == next_hop.version and not _is_narrow(each)]
+        others = [
+            each
+            for each in self.interfaces()
+            if each.version == next_hop.version and not (each.is_link_local or each.ip.is_loopback)
+        ]
         return next((each.ip for each in (*near, *mine, *others)), None)
 
 
@@ -148,10 +152,6 @@ class PathNamespaces:
             for name, peer in other.view.peers.items()
             if peer == (place, link) and other.link(name).kind in {"macvlan", "macvtap", "ipvlan", "vlan"}
         ]
-
-
-def _is_narrow(each: Cidr) -> bool:
-    return each.is_link_local or each.ip.is_loopback
 
 
 class BridgePass(NamedTuple):
@@ -195,27 +195,21 @@ class Layer2Segment:
 
     def _send(self, place: PathNamespace, link: Link, way: Way) -> Iterator[ReachedLink]:
         """Follow a frame that leaves by a link."""
-        if self._is_known(place, link, sends=True):
-            return
-        if not link.up:
-            self.blocked.append(f"{link.name} in {place.label} is down")
+        if not self._may_pass(place, link, sends=True):
             return
         way = (*way, Crossed(place.label, link.name, link.mtu))
         peer = place.view.peers.get(link.name)
+        there = self._namespaces.places.get(peer.place) if peer is not None else None
         if link.kind == "bridge":
             yield from self._flood(place, link, "", way)
         elif link.kind in _UNREAD:
             self.unread.append(f"{link.name} in {place.label} is of kind {link.kind}")
         elif link.kind in _WITHOUT_PEER:
             self.blocked.append(f"{link.name} in {place.label} leads nowhere ({link.kind})")
-        elif link.kind in PAIRS or link.kind in _ON_TOP:
-            there = self._namespaces.places.get(peer.place) if peer is not None else None
-            if peer is None or there is None:
-                self.exits.append((Crossed(place.label, link.name, link.mtu), way))
-            elif link.kind in PAIRS:
-                yield from self._receive(there, there.link(peer.name), way)
-            else:
-                yield from self._from_macvlan(link, there, there.link(peer.name), way)
+        elif link.kind in PAIRS and peer is not None and there is not None:
+            yield from self._receive(there, there.link(peer.name), way)
+        elif link.kind in _ON_TOP and peer is not None and there is not None:
+            yield from self._from_macvlan(link, there, there.link(peer.name), way)
         else:
             self.exits.append((Crossed(place.label, link.name, link.mtu), way))
 
@@ -243,10 +237,7 @@ class Layer2Segment:
 
     def _receive(self, place: PathNamespace, link: Link, way: Way) -> Iterator[ReachedLink]:
         """Follow a frame that comes in by a link."""
-        if self._is_known(place, link, sends=False):
-            return
-        if not link.up:
-            self.blocked.append(f"{link.name} in {place.label} is down")
+        if not self._may_pass(place, link, sends=False):
             return
         way = (*way, Crossed(place.label, link.name, link.mtu))
         master = next((each for each in place.state.links if each.ifindex == link.master), None)
@@ -289,9 +280,12 @@ class Layer2Segment:
             return False
         return True
 
-    def _is_known(self, place: PathNamespace, link: Link, *, sends: bool) -> bool:
+    def _may_pass(self, place: PathNamespace, link: Link, *, sends: bool) -> bool:
+        """Tell whether a link is up, and the frame has not passed it before in this direction."""
         key = place.label, link.name, sends
         if key in self._seen:
-            return True
+            return False
         self._seen.add(key)
-        return False
+        if not link.up:
+            self.blocked.append(f"{link.name} in {place.label} is down")
+        return link.up

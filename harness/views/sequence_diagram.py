@@ -135,11 +135,8 @@ def _answer(step: Step) -> str:
 def _arrow(
     kind: Literal["call", "answer", "note"], source: str, target: str, text: str, more: str, *, is_error: bool
 ) -> Arrow:
-    return Arrow(kind, source, target, printable(text), _many_lines(text + more), is_error)
-
-
-def _many_lines(text: str) -> str:
-    return "\n".join(map(printable, text.split("\n")))
+    title = "\n".join(map(printable, (text + more).split("\n")))
+    return Arrow(kind, source, target, printable(text), title, is_error)
 
 
 def sequence_svg(found: Sequence[Arrow]) -> list[str]:

@@ -195,11 +195,6 @@ def export(spans: Iterable[Span], *, own_pid: int) -> None:
         flags = TraceFlags(TraceFlags.SAMPLED)
         return SpanContext(int(span.trace_id, 16), int(span_id, 16), is_remote=False, trace_flags=flags)
 
-    def kind(span: Span) -> SpanKind:
-        if span.name == "PluginMain":
-            return SpanKind.SERVER
-        return SpanKind.CLIENT if span.name.startswith(EXECUTIONS) else SpanKind.INTERNAL
-
     made = [
         ReadableSpan(
             name=span.name,
@@ -207,7 +202,7 @@ def export(spans: Iterable[Span], *, own_pid: int) -> None:
             parent=context(span, span.parent_id) if span.parent_id else None,
             resource=Resource({"service.name": _process_name(span, own_pid), "process.pid": span.pid}),
             attributes=span.attributes,
-            kind=kind(span),
+            kind=SpanKind(_kind(span.name) - 1),  # the protocol counts from 1, the SDK from 0
             start_time=span.start_ns,
             end_time=_end(span),
             status=Status(StatusCode.ERROR, span.error) if span.error else Status(StatusCode.UNSET),

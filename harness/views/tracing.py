@@ -8,12 +8,10 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-import click
-
 import lean
 from harness import output
 from harness.files import write_atomically
-from harness.trace_recorder import SpanEvent, TraceRecorder
+from harness.trace_recorder import TraceRecorder
 from harness.views.call_tree import TreePrinter
 from harness.views.trace_formats import ENDPOINT, ExportError, export, otlp_document, trace_events
 from skel.spans import Span, parse_traceparent
@@ -32,10 +30,10 @@ def traced(
 
     `take` gets the spans before that. The trace continues the one that TRACEPARENT in the environment names.
     """
-    printer = TreePrinter(partial(output.say, styled=True), colour=_is_coloured()) if tree else None
+    printer = TreePrinter(partial(output.say, styled=True), colour=output.is_coloured(sys.stderr)) if tree else None
     parent = parse_traceparent(os.environ.get("TRACEPARENT", ""))
     exports = bool(os.environ.get(ENDPOINT))
-    recorder = TraceRecorder(parent, printer or _ignore, keep=bool(files) or exports or take is not None)
+    recorder = TraceRecorder(parent, printer or (lambda _: None), keep=bool(files) or exports or take is not None)
     try:
         with lean.recorded_by(recorder), lean.span(f"cni-harness {verb}", waits=True):
             yield
@@ -75,13 +73,3 @@ def _document(file: Path, spans: Sequence[Span]) -> str:
 
     document = otlp_document(spans, own_pid=os.getpid(), version=version("cni-harness"))
     return json.dumps(document) + "\n"
-
-
-def _ignore(event: SpanEvent) -> None:
-    del event
-
-
-def _is_coloured() -> bool:
-    context = click.get_current_context(silent=True)
-    wanted = context.color if context is not None else None
-    return sys.stderr.isatty() if wanted is None else wanted

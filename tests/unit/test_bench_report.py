@@ -8,7 +8,7 @@ import pytest
 
 from harness.bench.measurements import BenchExtent, Measurements, Memory, Work
 from harness.bench.plot import PlotError, check_plots, plot
-from harness.bench.report import sections, to_document
+from harness.bench.report import Findings
 from harness.bench.suites import MASQUERADED, OURS, PLAIN, REFERENCE, BenchSuite, SuiteSize, bytes_on_disk
 
 DIRECT = "direct"
@@ -45,7 +45,7 @@ SUITES = [
 
 
 def test_the_document_holds_what_it_was_computed_from(recording: Measurements) -> None:
-    document: Any = json.loads(json.dumps(to_document(recording, SUITES, BenchExtent(), {"load": 0.5})))
+    document: Any = json.loads(json.dumps(Findings(recording, SUITES, [], BenchExtent(), {"load": 0.5}).document()))
 
     assert document["suites"][0] == {
         "name": OURS,
@@ -71,7 +71,7 @@ def test_the_document_holds_what_it_was_computed_from(recording: Measurements) -
 
 
 def test_tables_show_medians_and_ratios_to_the_last_suite(recording: Measurements) -> None:
-    tables = sections(recording, SUITES)
+    tables = Findings(recording, SUITES, [], BenchExtent(), {}).tables()
 
     assert list(tables) == ["latency", "crowds", "growth", "costs"]
     latency = [row for row in tables["latency"].rows if row[:4] == [PLAIN, "ADD", "5,000", OURS]]

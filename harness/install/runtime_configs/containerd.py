@@ -49,7 +49,7 @@ def read(root: Root) -> RuntimeCniConfig:
         NAME,
         files=tuple(document.path for document in documents),
         bin_dirs=_bin_dirs(cni),
-        conf_dir=_conf_dir(cni),
+        conf_dir=folder(cni["conf_dir"][0], "conf_dir", cni["conf_dir"][1]) if "conf_dir" in cni else DEFAULT_CONF_DIR,
         own_types=() if cni.get("use_internal_loopback", (None, False))[1] is True else ("loopback",),
         setting=_setting(version, documents[0].path if documents else _CONFIG),
         unused="disabled_plugins names its CRI plugin" if disabled & _DISABLING else "",
@@ -97,10 +97,6 @@ def _bin_dirs(cni: Mapping[str, tuple[Path, object]]) -> tuple[Path, ...]:
         if not one:
             return listed
     return (folder(cni["bin_dir"][0], "bin_dir", cni["bin_dir"][1]),) if one else (DEFAULT_BIN_DIR,)
-
-
-def _conf_dir(cni: Mapping[str, tuple[Path, object]]) -> Path:
-    return folder(cni["conf_dir"][0], "conf_dir", cni["conf_dir"][1]) if "conf_dir" in cni else DEFAULT_CONF_DIR
 
 
 def _setting(version: int, path: Path) -> str:
