@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from harness.output import json_escape, printable
 from skel.strict_json import decode_json
@@ -31,7 +32,8 @@ def one_line_command(path: str, environ: Mapping[str, str], stdin: bytes) -> str
     """
     variables = [f"{name}={shlex.quote(value)}" for name, value in _protocol(environ).items()]
     text = json_escape(stdin.decode(errors="replace"))
-    if _is_json(stdin):
+    with suppress(ValueError):
+        decode_json(stdin)
         text = " ".join(text.split("\n"))  # between tokens: a string has no line ends
     given = f"<<< {shlex.quote(text)}" if text else "</dev/null"
     return printable(" ".join([*variables, shlex.quote(path), given]))
@@ -50,11 +52,3 @@ def _protocol(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the protocol's variables, the verb first, as SPEC.md lists them; without this program's variables."""
     names = [name for name in environ if name.startswith("CNI_") and not name.startswith("CNI_HARNESS_")]
     return {name: environ[name] for name in sorted(names, key=lambda name: (name != "CNI_COMMAND", name))}
-
-
-def _is_json(stream: bytes) -> bool:
-    try:
-        decode_json(stream)
-    except ValueError:
-        return False
-    return True

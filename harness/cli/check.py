@@ -21,8 +21,7 @@ def command(settings: Settings, *, pods: tuple[str, ...], namespace: str, jobs: 
     from harness.runtime.pods import PodNetwork
 
     needs_root("check", "looks into network namespaces")
-    node = settings.open_node(threads=jobs)
-    node.must_exist()
+    node = settings.existing_node(threads=jobs)
     wanted = [(namespace, name) for name in dict.fromkeys(pods)]
     wanted = wanted or node.pods.names()
     with node.in_use():

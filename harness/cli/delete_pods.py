@@ -94,10 +94,9 @@ def end_pods(
 
     `grace_s` replaces the pods' own grace periods, in seconds. If a signal ends this, stderr names the pods that stay.
     """
-    from harness.kubelet.paths import KubeletPaths
     from harness.kubelet.pod_records import PodRecords
 
-    records = PodRecords(KubeletPaths(settings.open_node().folder))
+    records = PodRecords(settings.kubelet_paths())
     until = time.monotonic() + _patience_s(wanted)
 
     def is_over() -> bool:

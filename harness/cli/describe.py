@@ -33,14 +33,13 @@ def command(settings: Settings, *, pod: str, namespace: str) -> int:
     `inspect` shows the network of a pod of `add`.
     """
     from harness.kubelet.events import EventRecorder
-    from harness.kubelet.paths import KubeletPaths
     from harness.kubelet.server import pod_document
 
     needs_root("describe", "reads the records of pods")
     described, status = pod_on_record(settings, namespace, pod)
     uid = described.metadata.uid
     status = next((now for each, now in pods_at_present(settings) if each.metadata.uid == uid), status)
-    events = EventRecorder(KubeletPaths(settings.open_node().folder).pods).of(uid)
+    events = EventRecorder(settings.kubelet_paths().pods).of(uid)
     if settings.is_table:
         lines = [*_lines(described, status, events, requests_without_effect(settings, described))]
         if not is_running(settings):

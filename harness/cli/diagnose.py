@@ -32,8 +32,7 @@ def command(settings: Settings, *, pod: str | None, cache_dirs: tuple[Path, ...]
     from harness.views.diagnosis import diagnose
 
     needs_root("diagnose", "looks into network namespaces")
-    node = settings.open_node()
-    node.must_exist()
+    node = settings.existing_node()
     faults, state = diagnose(_scope(settings, node, cache_dirs), warn=say)
     if pod is not None:
         title = f"{namespace}/{pod}"

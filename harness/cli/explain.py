@@ -43,8 +43,7 @@ def command(settings: Settings, *, pod: str, file: Path | None, recorded: str | 
 
     needs_root("explain", "looks into network namespaces")
     check_pod(namespace, pod)
-    node = settings.open_node()
-    node.must_exist()
+    node = settings.existing_node()
     title = f"{namespace}/{pod}"
     run = RecordedRuns(node.runs).latest(title, recorded or "")
     if run is None and recorded:

@@ -25,14 +25,13 @@ def command(settings: Settings, *, manifests: Path | None, runtime: RuntimeChoic
     next start takes them over. GET /healthz and /pods are answered at the socket `kubelet/kubelet.sock` in the state
     folder.
     """
-    from harness.kubelet.paths import KubeletPaths
     from harness.kubelet.pod_records import PodRecords
     from harness.kubelet.server import KubeletServer
     from harness.kubelet.sources import Sources
 
     settings.announces = True
     needs_root("kubelet", "makes network namespaces and containers")
-    paths = KubeletPaths(settings.open_node().folder)
+    paths = settings.kubelet_paths()
     sources = Sources(PodRecords(paths), manifests=manifests, node_name=node_name(settings), say=say)
     with open_kubelet(settings, runtime, alone=True) as assembled:
         kubelet = assembled.kubelet

@@ -85,9 +85,8 @@ def node_name(settings: Settings) -> str:
 def is_running(settings: Settings) -> bool:
     """Tell whether a kubelet, or another verb in its place, works on the node now."""
     from harness.files import LockHeldError, locked
-    from harness.kubelet.paths import KubeletPaths
 
-    lock = KubeletPaths(settings.open_node().folder).lock
+    lock = settings.kubelet_paths().lock
     if not lock.exists():
         return False
     try:
@@ -136,12 +135,11 @@ def open_kubelet(
     Raises BusyError if the lock is held, OSError, RuntimeServiceError.
     """
     from harness.kubelet.assembly import NodeChoice, assemble
-    from harness.kubelet.paths import KubeletPaths
 
     folder = settings.open_node().folder
     with ExitStack() as stack:
         if alone:
-            _take_lock(stack, KubeletPaths(folder).lock)
+            _take_lock(stack, settings.kubelet_paths().lock)
         endpoint = choose_endpoint(folder, choice.endpoint)
         service, images = _runtime(settings, choice._replace(endpoint=endpoint), stack, take_over=alone)
         node = NodeChoice(node_name(settings), folder, lambda: settings.open_node(threads=1))
@@ -192,11 +190,10 @@ def run_pass(assembled: "Assembled", is_over: "Callable[[], bool]") -> None:
 
 def pods_on_record(settings: Settings) -> "list[tuple[V1Pod, V1PodStatus]]":
     """Return the pods that kubelet has taken on, with the statuses that it told last."""
-    from harness.kubelet.paths import KubeletPaths
     from harness.kubelet.pod_records import PodRecords
     from harness.kubelet.v1_status import V1PodStatus
 
-    records = PodRecords(KubeletPaths(settings.open_node().folder))
+    records = PodRecords(settings.kubelet_paths())
     return [(pod, records.status(pod.metadata.uid) or V1PodStatus(phase="Pending")) for pod in records.pods()]
 
 

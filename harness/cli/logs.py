@@ -45,12 +45,11 @@ def command(
 ) -> int:
     """Print the output of a pod's container, as `kubectl logs` does."""
     from harness.kubelet.container_logs import log_attempts
-    from harness.kubelet.paths import KubeletPaths
 
     needs_root("logs", "reads the records of pods")
     found, status = pod_on_record(settings, namespace, pod)
     container = _container(found, name)
-    folder = KubeletPaths(settings.open_node().folder).log(found, container, 0).parent
+    folder = settings.kubelet_paths().log(found, container, 0).parent
     attempts = log_attempts(folder)
     waits = _waits(status, container.name)
     if len(attempts) < 1 + (previous and not waits):

@@ -85,9 +85,7 @@ def reading_runtime(settings: Settings) -> "Iterator[RuntimeService]":
 
 def _age_of_newest(settings: Settings) -> str:
     """Return how long ago a kubelet wrote the newest status."""
-    from harness.kubelet.paths import KubeletPaths
-
-    files = KubeletPaths(settings.open_node().folder).pods.glob("*/status.json")
+    files = settings.kubelet_paths().pods.glob("*/status.json")
     newest = max((file.stat().st_mtime for file in files), default=0.0)
     return age(datetime.fromtimestamp(newest, UTC).isoformat())
 

@@ -18,6 +18,7 @@ from harness.output import emit, say, say_changes
 from harness.table import Table
 
 if TYPE_CHECKING:
+    from harness.kubelet.paths import KubeletPaths
     from harness.runtime.node import Node
     from harness.runtime.pod_lifecycle import PodRuntime
     from harness.runtime.pods import Pod
@@ -54,6 +55,18 @@ class Settings:
         from harness.runtime.node import Node
 
         return Node(self.node, self.state_dir, threads=threads)
+
+    def existing_node(self, *, threads: int = 8) -> "Node":
+        """Return the node, which must exist already. Raises NodeError."""
+        node = self.open_node(threads=threads)
+        node.must_exist()
+        return node
+
+    def kubelet_paths(self) -> "KubeletPaths":
+        """Return the paths of the node's kubelet. Raises NodeError."""
+        from harness.kubelet.paths import KubeletPaths
+
+        return KubeletPaths(self.open_node().folder)
 
     @property
     def usual_conf_dir(self) -> Path:

@@ -57,8 +57,7 @@ def command(
 
     needs_root("path", "looks into network namespaces")
     number, protocol = _port(port)
-    node = settings.open_node()
-    node.must_exist()
+    node = settings.existing_node()
     with closing(PathNamespaces(node, known_attachments(node, cache_dirs=cache_dirs, warn=say))) as namespaces:
         origin = _place(namespaces, namespace, pod)
         destination = _address(namespaces, namespace, target, wants_ipv6=wants_ipv6)

@@ -47,10 +47,9 @@ class ReadinessWatch:
 
     def __init__(self, settings: Settings, uids: set[str], times: ReadinessTimes) -> None:
         from harness.kubelet.events import EventRecorder
-        from harness.kubelet.paths import KubeletPaths
 
         self._node = settings.open_node()
-        self._paths = KubeletPaths(self._node.folder)
+        self._paths = settings.kubelet_paths()
         self._settings = settings
         self.uids = uids
         self._times = times

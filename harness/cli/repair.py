@@ -47,8 +47,7 @@ def command(settings: Settings, *, names: tuple[str, ...], cache_dirs: tuple[Pat
     from harness.runtime.node_repair import NodeRepair
 
     needs_root("repair", "changes the node's firewall and links")
-    node = settings.open_node(threads=jobs)
-    node.must_exist()
+    node = settings.existing_node(threads=jobs)
     folders = [*(settings.bin_dirs or (DEFAULT_BIN_DIR,)), *_folders_of_pods(node)]
     executor = Executor([*dict.fromkeys(folders)], observe=execution_logger(settings.verbose), place=node.shell_words())
     caches = [ResultCache(folder, warn=say) for folder in cache_dirs or (node.var_lib_cni,)]

@@ -69,15 +69,13 @@ def command(
     `get pods`, `describe`, `logs`, `exec` and `delete` are for them, and `kubelet` restarts and probes them. The exit
     code is 1 if a pod fails or is not ready in time. After Ctrl-C stderr names the pods that stay.
     """
-    from harness.kubelet.paths import KubeletPaths
     from harness.kubelet.pod_records import PodRecords
 
     settings.announces = True
     needs_root("run", "makes network namespaces and containers")
     pods, config_maps = _manifests(settings, paths)
-    folder = settings.open_node().folder
-    choose_endpoint(folder, runtime.endpoint)
-    records = PodRecords(KubeletPaths(folder))
+    choose_endpoint(settings.open_node().folder, runtime.endpoint)
+    records = PodRecords(settings.kubelet_paths())
     known = _refuse_taken_names(settings, pods)
     uids = {pod.metadata.uid for pod in pods}
     with naming_remaining_pods(settings, pods):

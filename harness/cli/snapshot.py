@@ -60,8 +60,7 @@ def command(
     if paths:
         snapshot = take(dict(map(_labelled, paths)), folders)
     else:
-        node = settings.open_node()
-        node.must_exist()
+        node = settings.existing_node()
         wanted = [settings.pod(namespace, name) for name in pods] if pods else node.pods.all(on_error=warn)
         snapshot = take_node(node, wanted, folders)
     for line in snapshot.missing:

@@ -25,8 +25,7 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
     from harness.runtime.pod_lifecycle import PodRuntime
 
     needs_root("status", "runs plugins, which look at the node's network")
-    node = settings.open_node()
-    node.must_exist()
+    node = settings.existing_node()
     broken: list[NetworkError] = []
     networks = select_networks(settings, names) if names else configured_networks(settings, on_error=broken.append)
     document: list[dict[str, Any]] = [

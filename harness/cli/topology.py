@@ -32,8 +32,7 @@ def command(settings: Settings, *, form: str, cache_dirs: tuple[Path, ...]) -> N
     from harness.views.topology_text import dot, mermaid, tree
 
     needs_root("topology", "looks into network namespaces")
-    node = settings.open_node()
-    node.must_exist()
+    node = settings.existing_node()
     topology = read_topology(node, cache_dirs=cache_dirs, warn=say)
     for line in topology.missing:
         say(line)
