@@ -17,11 +17,7 @@ class Table(NamedTuple):
         """Return the table with its columns aligned; an empty cell shows as "-"."""
         rows = [[cell or "-" for cell in row] for row in self.rows]
         widths = [max(map(len, column)) for column in zip(self.headings, *rows, strict=True)]
-        lines = [self._line(row, widths) for row in (self.headings, *rows)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in (self.headings, *rows)]
         if colour:
             lines[0] = click.style(lines[0], bold=True)
         return "\n".join(lines)
-
-    @staticmethod
-    def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-        return "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

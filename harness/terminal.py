@@ -69,11 +69,8 @@ def _widths(columns: Sequence[Sequence[Text]], room: int) -> list[int] | None:
 def _least(cell: Text) -> int:
     if cell.cell_len <= _SHORT:
         return cell.cell_len
-    return max((_length(word) for word in cell.plain.split()), default=0)
-
-
-def _length(word: str) -> int:
-    return min(cell_len(word), _LEAST_OF_A_PATH) if word.startswith("/") else cell_len(word)
+    lengths = ((cell_len(word), word.startswith("/")) for word in cell.plain.split())
+    return max((min(length, _LEAST_OF_A_PATH) if is_path else length for length, is_path in lengths), default=0)
 
 
 def _grid(headings: Sequence[str], rows: Sequence[Sequence[Text]], widths: Sequence[int], gap: int) -> Grid:

@@ -1,5 +1,6 @@
 """`cni-harness add`: new pods with networks."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -126,10 +127,7 @@ def command(
             before = StateBefore(node, wanted, warn=say)
         with plugin_folders(settings, plugin_types(plan.network for plan in plans)) as bin_dirs:
             runtime = settings.runtime(node, bin_dirs)
-
-            def add(namespace: str, name: str) -> "AddedPod":
-                return runtime.add(namespace, name, plans, exist_ok=exist_ok)
-
+            add = partial(runtime.add, networks=plans, exist_ok=exist_ok)
             added = [pod for _, pod in for_each_pod(wanted, add, jobs=jobs, label="Adding pods", done="Ready")]
         made = before.differences([each.pod for each in added]) if before is not None else None
     document = {"pods": [pod_document(each.pod) | {"seconds": each.seconds} for each in added]}

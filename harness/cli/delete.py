@@ -1,5 +1,6 @@
 """`cni-harness del`: removal of pods, with everything that was made for them."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -13,8 +14,7 @@ from harness.table import Table
 if TYPE_CHECKING:
     from harness.kubelet.v1 import V1Pod
     from harness.runtime.node_snapshot import StateBefore
-    from harness.runtime.pod_lifecycle import PodRuntime
-    from harness.runtime.pods import Pod
+    from harness.runtime.pod_lifecycle import Runtime
     from harness.snapshot import Difference
 
 
@@ -75,10 +75,7 @@ def command(
 
             before = StateBefore(node, wanted, warn=say)
         runtime = settings.runtime(node, settings.bin_dirs)
-
-        def delete(namespace: str, name: str) -> "Pod | None":
-            return runtime.delete(namespace, name, force=force)
-
+        delete = partial(runtime.delete, force=force)
         done = for_each_pod(wanted, delete, jobs=jobs, label="Deleting pods", done="Gone")
         deleted = [(pod.namespace, pod.name, pod.container_id) for _, pod in done if pod is not None]
         failed = len(wanted) - len(done)

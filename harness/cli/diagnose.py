@@ -1,5 +1,6 @@
 """`cni-harness diagnose`: the faults of a node's networks, with cause and remedy."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,10 +58,7 @@ def _scope(settings: Settings, node: "Node", cache_dirs: tuple[Path, ...]) -> "S
     # A named node has a namespace of its own, but the runtimes are this host's.
     state_dir = settings.state_dir if node.netns is None else None
     bin_dirs = [*dict.fromkeys(folders)]
-
-    def network_error() -> str | None:
-        return _network_error(settings, node, conf_dir, bin_dirs)
-
+    network_error = partial(_network_error, settings, node, conf_dir, bin_dirs)
     return Scope(node, bin_dirs, conf_dir, cache_dirs, state_dir, network_error)
 
 
@@ -83,11 +81,8 @@ def _network_error(settings: Settings, node: "Node", conf_dir: Path | None, bin_
             return str(error)
     if conf_dir is None:
         return None
-
-    def open_node() -> "Node":
-        return settings.open_node(threads=1)
-
-    networks = SandboxNetworks(open_node, conf_dir, bin_dirs, timeout=DEFAULT_TIMEOUT_S, warn=say)
+    one_thread = partial(settings.open_node, threads=1)
+    networks = SandboxNetworks(one_thread, conf_dir, bin_dirs, timeout=DEFAULT_TIMEOUT_S, warn=say)
     return network_error(RuntimeStatus(conditions=[networks.condition()]))
 
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from harness.kubelet.assembly import Assembled
     from harness.kubelet.v1 import V1Pod
     from harness.kubelet.v1_status import V1PodStatus
-    from harness.runtime.node import Node
 
 DEFAULT_TIMEOUT_S = 30.0
 _LOCK_TRIES = 3
@@ -142,7 +141,7 @@ def open_kubelet(
             _take_lock(stack, settings.kubelet_paths().lock)
         endpoint = choose_endpoint(folder, choice.endpoint)
         service, images = _runtime(settings, choice._replace(endpoint=endpoint), stack, take_over=alone)
-        node = NodeChoice(node_name(settings), folder, lambda: settings.open_node(threads=1))
+        node = NodeChoice(node_name(settings), folder, functools.partial(settings.open_node, threads=1))
         assembled = assemble(node, service, images, say=say)
         if alone:  # the runtime has answered
             keep_endpoint(folder, endpoint)
@@ -237,9 +236,7 @@ def _untraced(
     from harness.cri.builtin.sandbox_networks import SandboxNetworks
     from harness.cri.builtin.service import BuiltinRuntime
 
-    def open_node() -> "Node":
-        return settings.open_node(threads=1)
-
+    open_node = functools.partial(settings.open_node, threads=1)
     conf_dir, bin_dirs = _lists_and_plugins(settings, stack)
     networks = SandboxNetworks(
         open_node,

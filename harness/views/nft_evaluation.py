@@ -141,10 +141,8 @@ class _Walker:
                 return way._replace(matched=matched + way.matched)
             way = self._apply(rule, packet, hits, depth)
             packet, matched = way.packet, matched + way.matched
-            if way.verdict == DONE:
-                return _Way("", packet, matched)
             if way.verdict:
-                return _Way(way.verdict, packet, matched)
+                return _Way("" if way.verdict == DONE else way.verdict, packet, matched)
         return _Way("", packet, matched)
 
     def _both(self, rules: Sequence[Mapping[str, Any]], number: int, packet: Packet, depth: int) -> _Way:
