@@ -112,8 +112,8 @@ def remove_tree(folder: Path) -> None:
 
         removed = subprocess.run([_RM, "-rf", "--one-file-system", "--", folder], check=False, capture_output=True)
         if removed.returncode:
-            said = removed.stderr.decode(errors="replace").strip()
-            raise OSError(errno.ENOTEMPTY, said or "cannot be removed", str(folder)) from None
+            message = removed.stderr.decode(errors="replace").strip()
+            raise OSError(errno.ENOTEMPTY, message or "cannot be removed", str(folder)) from None
 
 
 @contextmanager

@@ -74,7 +74,7 @@ class Bench:
     def _attachments(self, network: NetworkList) -> None:
         """ADD and DEL, one after the other, on nodes with few pods and with many; then their CPU time and memory."""
         with ExitStack() as closing:
-            nodes = [node for pods in self._extent.pods for node in self._furnished(network, pods, closing)]
+            nodes = [node for pods in self._extent.pods for node in self._filled(network, pods, closing)]
             numbers = ", ".join(f"{number:,}" for number in self._extent.pods)
             self._progress(f"{network.name}: ADD and DEL, on nodes with {numbers} pods")
             (netns,) = self._site.pods(1)
@@ -95,14 +95,12 @@ class Bench:
                     work = Work(verb, network.name, pods=node.pods)
                     self.recording.add(node.suite, work, node.each_counted(verb, pods), cpu=True)
 
-    def _furnished(self, network: NetworkList, pods: int, closing: ExitStack) -> list[SuiteNode]:
+    def _filled(self, network: NetworkList, pods: int, closing: ExitStack) -> list[SuiteNode]:
         if pods:
             self._progress(f"{network.name}: filling nodes with what {pods} pods leave")
         suites = [suite for suite in self._suites if not (pods and suite.brief)]
         try:
-            return [
-                closing.enter_context(self._node(suite, network)).furnish(self._site, pods=pods) for suite in suites
-            ]
+            return [closing.enter_context(self._node(suite, network)).fill(self._site, pods=pods) for suite in suites]
         except PopulationError as error:
             self._progress(f"left out: {error}")
             return []

@@ -43,8 +43,8 @@ class _Pod(NamedTuple):
     addresses: tuple[Interface, ...]
 
 
-def populate(node: Node, network: NetworkList, standing: Attached, count: int) -> None:
-    """Write the leftovers of `count` more pods on a node; `standing` is the pod that it has already.
+def populate(node: Node, network: NetworkList, present: Attached, count: int) -> None:
+    """Write the leftovers of `count` more pods on a node; `present` is the pod that it has already.
 
     Raises PopulationError, NetlinkError, OSError.
     """
@@ -59,7 +59,7 @@ def populate(node: Node, network: NetworkList, standing: Attached, count: int) -
         raise PopulationError(f"network {network.name} has room for {len(pods)} pods more, not for {count}")
     _reserve(folder, pods)
     if any(plugin.raw.get("ipMasq") for plugin in network.plugins):
-        node.run(_masquerade, network.name, standing, pods)
+        node.run(_masquerade, network.name, present, pods)
 
 
 def _ipam(network: NetworkList) -> Mapping[str, object]:
@@ -100,8 +100,8 @@ def _reserve(folder: Path, pods: Sequence[_Pod]) -> None:
         (folder / f"last_reserved_ip.{range_set}").write_text(str(address.ip))
 
 
-def _masquerade(network: str, standing: Attached, pods: Sequence[_Pod]) -> None:
-    """Masquerade in the way of the standing pod: by our elements of nftables, or by iptables."""
+def _masquerade(network: str, present: Attached, pods: Sequence[_Pod]) -> None:
+    """Masquerade in the way of the present pod: by our elements of nftables, or by iptables."""
     with Netfilter() as netfilter:
         tables = Tables(lambda: netfilter, os.environ)
         if masquerade_nft.masqueraded(tables):
@@ -112,18 +112,18 @@ def _masquerade(network: str, standing: Attached, pods: Sequence[_Pod]) -> None:
         saved = _run([f"{program}-save", "-t", "nat"])
         if chain := _CHAIN.search(saved):
             lines = [line for line in saved.splitlines() if chain[1] in line]
-            _run([f"{program}-restore", "--noflush"], _copies(lines, chain[1], standing, pods, version))
+            _run([f"{program}-restore", "--noflush"], _copies(lines, chain[1], present, pods, version))
 
 
-def _copies(lines: Sequence[str], chain: str, standing: Attached, pods: Sequence[_Pod], version: int) -> str:
-    (own,) = [address for address in _addresses(standing) if address.version == version]
+def _copies(lines: Sequence[str], chain: str, present: Attached, pods: Sequence[_Pod], version: int) -> str:
+    (own,) = [address for address in _addresses(present) if address.version == version]
     copies = ["*nat"]
     for pod in pods:
         (address,) = [address for address in pod.addresses if address.version == version]
         # As long as the suite's own name, and unused: a hash of another container ID.
         replacements = {
             chain: f"CNI-{pod.container_id[: len(chain) - len('CNI-')]}",
-            standing.attachment.container_id: pod.container_id,
+            present.attachment.container_id: pod.container_id,
             f"{own.ip}/": f"{address.ip}/",
         }
         for line in lines:

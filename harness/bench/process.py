@@ -52,7 +52,7 @@ class TimedProcess:
         """Prepare everything; nothing is started yet. Raises OSError."""
         self.pid = 0
         self._request = request
-        self._said = bytearray()
+        self._received = bytearray()
         self._begin = 0.0
         self._stdin, feed = os.pipe()
         self.output, self._stdout = os.pipe()
@@ -90,7 +90,7 @@ class TimedProcess:
     def read(self) -> bool:
         """Read output that is available; False at the end. Blocks until output or the end comes."""
         chunk = os.read(self.output, _CHUNK)
-        self._said += chunk
+        self._received += chunk
         return bool(chunk)
 
     def wait(self, deadline: float) -> TimedExecution:
@@ -109,7 +109,7 @@ class TimedProcess:
         self.pid = 0
         if status != 0:
             raise PluginFailedError(self._failure(os.waitstatus_to_exitcode(status)))
-        return TimedExecution(seconds, bytes(self._said))
+        return TimedExecution(seconds, bytes(self._received))
 
     def close(self) -> None:
         """Kill the process if it still runs, and close all descriptors."""
@@ -123,8 +123,8 @@ class TimedProcess:
         self._stdin = self.output = self._stdout = self._stderr = -1
 
     def _failure(self, code: int) -> str:
-        said = os.pread(self._stderr, _CHUNK, 0)
-        text = b" ".join((bytes(self._said) + b" " + said).split()).decode(errors="replace")
+        stderr = os.pread(self._stderr, _CHUNK, 0)
+        text = b" ".join((bytes(self._received) + b" " + stderr).split()).decode(errors="replace")
         return f"{self._named()}: exit code {code}: {text or 'nothing said'}"
 
     def overdue(self) -> PluginFailedError:

@@ -125,10 +125,10 @@ def stopped_at_its_result(request: ProcessRequest, server: int | None, timeout: 
         while seen is None and not _ended(process.pid) and time.perf_counter() < deadline:
             writers = list(filter(is_writing, process_tree(process.pid)))
             if writers:
-                servants = process_tree(server) if server is not None else []
+                server_processes = process_tree(server) if server is not None else []
                 # A launcher that writes a server's answer has its connection open; one that executes does not.
                 served = server is not None and any(map(_has_connection, writers))
-                seen = Stopped(served, peak_rss(process.pid), _pss(servants))
+                seen = Stopped(served, peak_rss(process.pid), _pss(server_processes))
             else:
                 time.sleep(_POLL_S)
         while process.read():

@@ -49,14 +49,14 @@ class SuiteServer:
         request = ProcessRequest(launcher, {"CNI_COMMAND": "VERSION"}, b'{"cniVersion": "1.0.0"}')
         seen = spawner.call(stopped_at_its_result, request, self.pid, _START_S)
         if seen is None or not seen.served:
-            raise ServerError(f"{launcher} is not served by process {self.pid}: {self._last_words()}")
+            raise ServerError(f"{launcher} is not served by process {self.pid}: {self._last_log_line()}")
 
     def await_workers(self) -> None:
         """Wait until it listens and has forked workers. Raises ServerError."""
         deadline = time.monotonic() + _START_S
         while not ((self.bin_dir / "server.sock").exists() and process_tree(self.pid)[1:]):
             if self._process.poll() is not None:
-                raise ServerError(f"the server (process {self.pid}) has ended: {self._last_words()}")
+                raise ServerError(f"the server (process {self.pid}) has ended: {self._last_log_line()}")
             if time.monotonic() > deadline:
                 raise ServerError(f"the server (process {self.pid}) has no worker after {_START_S:g} s")
             time.sleep(_POLL_S)
@@ -70,7 +70,7 @@ class SuiteServer:
             self._process.kill()
             self._process.wait()
 
-    def _last_words(self) -> str:
+    def _last_log_line(self) -> str:
         lines = self._log.read_text(errors="replace").splitlines()
         return lines[-1] if lines else "nothing said"
 
@@ -131,7 +131,7 @@ class SuiteNode(ExitStack):
             self.caller = PluginCaller((*served, *suite.bin_dirs), network, timeout=timeout)
             self.push(stack.pop_all())
 
-    def furnish(self, site: Site, pods: int = 0) -> Self:
+    def fill(self, site: Site, pods: int = 0) -> Self:
         """Add one pod, and the reservations and masquerading of `pods` more. Raises PluginFailedError, PopulationError.
 
         The one pod stays, so that the network's bridge and the firewall's tables exist and remain.

@@ -100,22 +100,22 @@ def end_pods(
     until = time.monotonic() + _patience_s(wanted)
 
     def is_over() -> bool:
-        return not _left(settings, wanted) or time.monotonic() >= until
+        return not _remaining(settings, wanted) or time.monotonic() >= until
 
     with naming_remaining_pods(settings, wanted, ending=True):
         for pod in wanted:
             records.set_deleted(pod, grace_s)
         while not is_over():
             with suppress(BusyError), open_kubelet(settings, runtime, alone=True) as assembled:
-                for pod in _left(settings, wanted):  # a verb that ended meanwhile may have written an older record
+                for pod in _remaining(settings, wanted):  # a verb that ended meanwhile may have written an older record
                     records.set_deleted(pod, grace_s)
                 run_pass(assembled, is_over)
                 break
             time.sleep(_LOOK_S)
-    return _left(settings, wanted)
+    return _remaining(settings, wanted)
 
 
-def _left(settings: Settings, wanted: "Sequence[V1Pod]") -> "list[V1Pod]":
+def _remaining(settings: Settings, wanted: "Sequence[V1Pod]") -> "list[V1Pod]":
     there = {pod.metadata.uid for pod, _ in pods_on_record(settings)}
     return [pod for pod in wanted if pod.metadata.uid in there]
 

@@ -76,8 +76,8 @@ def command(
     except (FileNotFoundError, NotANamespaceError):
         raise click.ClickException(f"the sandbox of pod {record.title} is gone: {record.netns}") from None
     with entered(netns):
-        _show_own_files(settings.open_node().pods.resolv_conf(record))
-        return _become(arguments)
+        _mount_pod_files(settings.open_node().pods.resolv_conf(record))
+        return _replace_program(arguments)
 
 
 def _in_container(
@@ -104,7 +104,7 @@ def _in_container(
         return service.exec(running[0].id, list(arguments), tty=tty, stdin=stdin)
 
 
-def _show_own_files(resolv_conf: Path) -> None:
+def _mount_pod_files(resolv_conf: Path) -> None:
     """Give this process the pod's files that depend on the network, as ip-netns(8) does for its own namespaces."""
     from netlink.own_namespaces import mount_own_sysfs, private_mounts
 
@@ -115,7 +115,7 @@ def _show_own_files(resolv_conf: Path) -> None:
     mount_own_sysfs()
 
 
-def _become(arguments: tuple[str, ...]) -> int:
+def _replace_program(arguments: tuple[str, ...]) -> int:
     """Replace this program; returns only if it cannot, with an exit code."""
     # Python ignores these signals. A program that writes into a closed pipe relies on SIGPIPE.
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):

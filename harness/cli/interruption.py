@@ -75,8 +75,8 @@ def interruption_deferred(on_signal: Callable[[], object]) -> Iterator[SignalArr
     reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     try:
-        with handled_by(note) as heeded:
-            yield SignalArrival(reading, heeded)
+        with handled_by(note) as handled:
+            yield SignalArrival(reading, handled)
     finally:
         signal.set_wakeup_fd(before)
         os.close(reading)
@@ -88,10 +88,10 @@ def interruption_deferred(on_signal: Callable[[], object]) -> Iterator[SignalArr
 @contextmanager
 def handled_by(handler: Callable[[int, FrameType | None], object]) -> Iterator[frozenset[int]]:
     """Set the signals' handler for the block. Ignored signals stay ignored; the other signals are yielded."""
-    heeded = frozenset(number for number in _ENDING if signal.getsignal(number) != signal.SIG_IGN)
-    before = {number: signal.signal(number, handler) for number in heeded}
+    handled = frozenset(number for number in _ENDING if signal.getsignal(number) != signal.SIG_IGN)
+    before = {number: signal.signal(number, handler) for number in handled}
     try:
-        yield heeded
+        yield handled
     finally:
         for number, handler_before in before.items():
             signal.signal(number, handler_before)

@@ -32,25 +32,25 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
         {"name": "", "ready": False, "code": 0, "message": str(error), "warnings": []} for error in broken
     ]
     with node.in_use(), plugin_folders(settings, plugin_types(networks)) as bin_dirs:
-        said: list[str] = []
+        warned: list[str] = []
         trace = execution_logger(settings.verbose)
 
         def observe(execution: "Execution") -> None:
             if trace is not None:
                 trace(execution)
             if execution.exit_code == 0:  # these are warnings of ready plugins
-                said.extend(execution.stderr.decode(errors="replace").splitlines())
+                warned.extend(execution.stderr.decode(errors="replace").splitlines())
 
         runtime = PodRuntime(node, bin_dirs=bin_dirs, observe=observe, warn=say)
         for network in networks:
             code, message = 0, ""
-            said.clear()
+            warned.clear()
             try:
                 runtime.status(network)
             except PluginError as error:
                 code, message = error.code, _message(error)
             document.append(
-                {"name": network.name, "ready": not message, "code": code, "message": message, "warnings": list(said)}
+                {"name": network.name, "ready": not message, "code": code, "message": message, "warnings": [*warned]}
             )
     rows = [
         [

@@ -97,7 +97,7 @@ def _all(before: Snapshot, after: Snapshot) -> Iterator[Difference]:
         elif was or has:
             path = str((after if has else before).namespaces[label])
             old, new = (_contents(before, label) if was else None, _contents(after, label) if has else None)
-            yield _told(label, "namespace", path, old, new)
+            yield _difference(label, "namespace", path, old, new)
     yield from _of_things(FILES, "file", before.sections.get(FILES, {}), after.sections.get(FILES, {}))
 
 
@@ -131,7 +131,7 @@ def _of_namespace(label: str, before: Snapshot, after: Snapshot) -> Iterator[Dif
 def _of_things(place: str, thing: str, old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[Difference]:
     for name in sorted(old.keys() | new.keys()):
         if old.get(name) != new.get(name):
-            yield _told(place, thing, name, old.get(name), new.get(name))
+            yield _difference(place, thing, name, old.get(name), new.get(name))
 
 
 def _with_known_peers(old: Mapping[str, object], new: Mapping[str, object]) -> list[dict[str, object]]:
@@ -151,8 +151,8 @@ def _of_rules(place: str, thing: str, old: Mapping[str, object], new: Mapping[st
     for chain in sorted(old.keys() | new.keys()):
         texts = _texts(old.get(chain)), _texts(new.get(chain))
         gone, come = Counter(texts[0]) - Counter(texts[1]), Counter(texts[1]) - Counter(texts[0])
-        yield from (_told(place, thing, f"{chain}: {text}", {}, None) for text in gone.elements())
-        yield from (_told(place, thing, f"{chain}: {text}", None, {}) for text in come.elements())
+        yield from (_difference(place, thing, f"{chain}: {text}", {}, None) for text in gone.elements())
+        yield from (_difference(place, thing, f"{chain}: {text}", None, {}) for text in come.elements())
         stayed = [_without(side, extra) for side, extra in zip(texts, (gone, come), strict=True)]
         if stayed[0] != stayed[1]:
             yield Difference("changed", place, thing, f"{chain}: order", stayed[0], stayed[1])
@@ -198,13 +198,13 @@ def _of_link_sysctls(place: str, before: Snapshot, after: Snapshot) -> Iterator[
                 for values, (_, defaults, _) in zip(own, sides, strict=True)
             )
             if old != new:
-                yield _told(place, "sysctl", parameter(link, name), old, new)
+                yield _difference(place, "sysctl", parameter(link, name), old, new)
 
 
 def _own(values: object) -> dict[str, object]:
     return values if isinstance(values, dict) else {}
 
 
-def _told(place: str, thing: str, name: str, old: object, new: object) -> Difference:
+def _difference(place: str, thing: str, name: str, old: object, new: object) -> Difference:
     kind: Kind = "appeared" if old is None else "disappeared" if new is None else "changed"
     return Difference(kind, place, thing, name, old, new)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 _LONGEST: Final = 200
 
-_UNSAID: Final[Mapping[str, Mapping[str, object]]] = {
+_USUAL: Final[Mapping[str, Mapping[str, object]]] = {
     "link": {"group": "default", "queue length": 1000, "mac": "00:00:00:00:00:00"},
     "address": {"scope": "global"},
     "route": {"protocol": "boot"},
@@ -50,46 +50,46 @@ def _described_thing(thing: str, name: str, value: object) -> str:
     if not isinstance(value, dict):
         return f"{name} = {_plain(value)}"
     if thing == "link":
-        said = _link(value)
+        words = _link(value)
     elif thing == "file":
         return _file(name, value)
     else:
-        said = _attributes(thing, value)
-    return f"{name} ({', '.join(said)})" if said else name
+        words = _attributes(thing, value)
+    return f"{name} ({', '.join(words)})" if words else name
 
 
 def _link(link: Mapping[str, Any]) -> list[str]:
     flags = link.get("flags", [])
-    said = [str(link.get("kind", "")), f"port of {link['port of']}" if "port of" in link else ""]
-    said += ["up" if "UP" in flags else "down", f"mtu {link.get('mtu')}"]
-    said += [flag.lower() for flag in flags if flag != "UP"]
-    said += [f"peer {link['peer']}"] if "peer" in link else []
-    said += _attributes("link", {key: link[key] for key in _LINK_REST if key in link})
+    words = [str(link.get("kind", "")), f"port of {link['port of']}" if "port of" in link else ""]
+    words += ["up" if "UP" in flags else "down", f"mtu {link.get('mtu')}"]
+    words += [flag.lower() for flag in flags if flag != "UP"]
+    words += [f"peer {link['peer']}"] if "peer" in link else []
+    words += _attributes("link", {key: link[key] for key in _LINK_REST if key in link})
     defaults = {"settings": _BRIDGE_DEFAULTS, "as port": _PORT_DEFAULTS}
     for part, usual in defaults.items():
         settings = link.get(part, {})
         # The usual values of other kinds of links are unknown: all values are described.
         known = usual if link.get("kind") == "bridge" or part == "as port" else settings
-        told = [key for key in known if key in settings and settings[key] != usual.get(key)]
-        said += [f"{key} {_plain(settings[key])}" for key in told]
-    return [word for word in said if word]
+        changed = [key for key in known if key in settings and settings[key] != usual.get(key)]
+        words += [f"{key} {_plain(settings[key])}" for key in changed]
+    return [word for word in words if word]
 
 
 def _file(path: str, described: Mapping[str, object]) -> str:
     kind, mode = described.get("kind", "file"), described.get("mode", "")
-    said = [str(kind)] if kind != "file" else [f"{described.get('size')} bytes"]
-    said += [f"mode {mode}"] if mode else []
-    said += [f"to {described['target']}"] if "target" in described else []
-    said += [f"owner {described['owner']}"] if "owner" in described else []
+    words = [str(kind)] if kind != "file" else [f"{described.get('size')} bytes"]
+    words += [f"mode {mode}"] if mode else []
+    words += [f"to {described['target']}"] if "target" in described else []
+    words += [f"owner {described['owner']}"] if "owner" in described else []
     text = f": {_plain(described['text'])}" if described.get("text") else ""
-    return f"{path} ({', '.join(said)}){text}"
+    return f"{path} ({', '.join(words)}){text}"
 
 
 def _attributes(thing: str, value: Mapping[str, object]) -> list[str]:
-    unsaid = _UNSAID.get(thing, {})
-    kept = {key: said for key, said in value.items() if key not in unsaid or unsaid[key] != said}
+    usual = _USUAL.get(thing, {})
+    kept = {key: inner for key, inner in value.items() if key not in usual or usual[key] != inner}
     return [
-        key if said is True else f"{key} {_plain(said)}" for key, said in kept.items() if said not in ("", None, [], {})
+        key if each is True else f"{key} {_plain(each)}" for key, each in kept.items() if each not in ("", None, [], {})
     ]
 
 

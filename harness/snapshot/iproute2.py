@@ -235,8 +235,8 @@ def rules(family: str, entries: Sequence[Mapping[str, Any]]) -> Things:
     """Return the rules of a family that `ip rule` lists; equal ones are counted."""
     found: dict[str, int] = {}
     for entry in entries:
-        said = {_RULE_WORDS.get(key, key): value for key, value in entry.items() if key not in {"priority", "protocol"}}
-        words = [key if value is None else f"{key} {value}" for key, value in said.items()]
+        keys = {_RULE_WORDS.get(key, key): value for key, value in entry.items() if key not in {"priority", "protocol"}}
+        words = [key if value is None else f"{key} {value}" for key, value in keys.items()]
         name = f"{family} {entry.get('priority')}: {' '.join(words)}"
         found[name] = found.get(name, 0) + 1
     return {name: {"times": times} if times > 1 else {} for name, times in found.items()}

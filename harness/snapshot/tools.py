@@ -62,8 +62,8 @@ class Listing:
             if _INTERRUPTED not in complaint:
                 break
             self._process = _spawn(self._command, self._stdin)
-        said = " ".join(complaint.split()) or f"ended with {self._process.returncode}"
-        raise SnapshotError(f"{' '.join(self._command)}: {said}")
+        message = " ".join(complaint.split()) or f"ended with {self._process.returncode}"
+        raise SnapshotError(f"{' '.join(self._command)}: {message}")
 
     def documents(self, count: int) -> list[Any]:
         """Return the JSON documents that it printed, one for each of `count` commands. Raises SnapshotError."""

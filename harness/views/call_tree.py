@@ -14,7 +14,7 @@ from harness.trace_recorder import SpanBegun, SpanEnded, SpanEvent
 from skel.spans import Span
 
 _STREAMS: Final = ("stdin", "stdout", "stderr")
-_UNTOLD: Final = frozenset({*_STREAMS, "exit_code", "plugin_pid", "reports_steps", "messages"})
+_HIDDEN: Final = frozenset({*_STREAMS, "exit_code", "plugin_pid", "reports_steps", "messages"})
 """Attributes that are shown in another way, or not at all."""
 _PROMPTLY_S: Final = 0.02
 _LONGEST: Final = 160
@@ -156,7 +156,7 @@ class TreePrinter:
         if span.name == "PluginMain":
             words.append(f"pid {span.pid}")
         for key, value in span.attributes.items():
-            if key in _UNTOLD or value in ("", []):
+            if key in _HIDDEN or value in ("", []):
                 continue
             if span.name == "PluginMain" and key.startswith("CNI_"):  # its execution's, a few lines above
                 continue

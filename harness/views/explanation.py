@@ -28,7 +28,7 @@ from skel.errors import CniError
 from skel.result import Result
 
 _IN_DOCUMENTS: Final = frozenset({"stdin", "stdout", "stderr"})
-_UNTOLD: Final = frozenset({*_IN_DOCUMENTS, "reports_steps", "is_noted"})
+_HIDDEN: Final = frozenset({*_IN_DOCUMENTS, "reports_steps", "is_noted"})
 _LEAST: Final = 0.15
 """The width of the shortest bar, in percent."""
 
@@ -206,8 +206,8 @@ def _addresses(ifname: str, document: Mapping[str, object]) -> str:
     except CniError:
         return f"{ifname}: no result that can be read"
     gateways = ", ".join(str(ip.gateway) for ip in result.ips if ip.gateway is not None)
-    said = ", ".join(str(ip.address) for ip in result.ips) or "no address"
-    return f"{ifname}: {said}{f', gateway {gateways}' if gateways else ''}"
+    addresses = ", ".join(str(ip.address) for ip in result.ips) or "no address"
+    return f"{ifname}: {addresses}{f', gateway {gateways}' if gateways else ''}"
 
 
 def _errors(steps: Sequence[Step]) -> Iterator[str]:
@@ -262,7 +262,7 @@ def _words(step: Step) -> tuple[str, str]:
 
 def _facts(attributes: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     for key, value in attributes.items():
-        if key not in _UNTOLD and value not in ("", []):
+        if key not in _HIDDEN and value not in ("", []):
             lines = value if isinstance(value, list) else str(value).split("\n")
             yield printable(key), "\n".join(printable(str(line)) for line in lines)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from harness.snapshot.nft_syntax import rule_syntax
-from harness.views.nft_ruleset import BaseChain, Chain, HitElement, Rules, nat_kind
+from harness.views.nft_ruleset import BaseChain, Chain, MatchedElement, Rules, nat_kind
 from harness.views.nft_statements import DONE, Effect, Unreadable, effect_of, is_condition
 from harness.views.nft_values import HookPoint, Packet, Special, holds, value_of
 
@@ -26,7 +26,7 @@ class MatchedRule(NamedTuple):
     rule: str
     handle: int
     verdict: str
-    elements: tuple[HitElement, ...] = ()
+    elements: tuple[MatchedElement, ...] = ()
 
 
 class Decision(NamedTuple):
@@ -165,9 +165,9 @@ class _Walker:
             raise Unreadable(name)
         return past
 
-    def _conditions(self, rule: Mapping[str, Any], packet: Packet) -> tuple[bool | None, tuple[HitElement, ...]]:
+    def _conditions(self, rule: Mapping[str, Any], packet: Packet) -> tuple[bool | None, tuple[MatchedElement, ...]]:
         met: bool | None = True
-        hits: list[HitElement] = []
+        hits: list[MatchedElement] = []
         is_changed = False
         for expression in rule.get("expr", []):
             if not is_condition(expression):
@@ -187,7 +187,7 @@ class _Walker:
 
     def _condition(
         self, expression: Mapping[str, Any], place: Chain, packet: Packet
-    ) -> tuple[bool | None, HitElement | None]:
+    ) -> tuple[bool | None, MatchedElement | None]:
         """Tell whether a packet meets a condition, and the element that it meets."""
         match expression:
             case {"match": {"op": str(operator), "left": left, "right": right}}:
@@ -208,7 +208,7 @@ class _Walker:
             return (None if found is None else not found), None
         return found, hit
 
-    def _apply(self, rule: Mapping[str, Any], packet: Packet, hits: tuple[HitElement, ...], depth: int) -> _Way:
+    def _apply(self, rule: Mapping[str, Any], packet: Packet, hits: tuple[MatchedElement, ...], depth: int) -> _Way:
         """Take a rule's statements; the verdict is "" if the chain goes on, DONE if it ends."""
         place = rule["family"], rule["table"], rule["chain"]
         effect: Effect = effect_of(rule, place, packet, self._point, self._rules)

@@ -32,7 +32,7 @@ class BaseChain(NamedTuple):
     """Handles of table and chain: larger ones were made later."""
 
 
-class HitElement(NamedTuple):
+class MatchedElement(NamedTuple):
     """An element of a set or map that a packet has met."""
 
     name: str
@@ -103,7 +103,7 @@ class Rules:
         for _, _, group in groups:
             yield group
 
-    def find(self, value: Value, right: Any, place: Chain) -> "tuple[bool | None, Any, HitElement | None]":  # noqa: ANN401 -- nft's JSON
+    def find(self, value: Value, right: Any, place: Chain) -> "tuple[bool | None, Any, MatchedElement | None]":  # noqa: ANN401 -- nft's JSON
         """Look a value up in a set or map, named (`@pods4`) or written in the rule; return the map's value, too."""
         if isinstance(right, str) and right.startswith("@"):
             elements = self._sets.get((*place[:2], right[1:]))
@@ -140,9 +140,9 @@ def _place_among_equals(base: BaseChain) -> tuple[int, int, int]:
     return base.priority, -base.age[0], -base.age[1]
 
 
-def _hit(name: str, key: object) -> HitElement:
+def _hit(name: str, key: object) -> MatchedElement:
     words, beside = element_key(key)
     comment = str(beside.get("comment", ""))
     owner = Owner.from_label(comment)
     told = f"{owner.network}/{owner.container_id[:12]}/{owner.ifname}" if owner else comment
-    return HitElement(name, words, told)
+    return MatchedElement(name, words, told)

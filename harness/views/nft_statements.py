@@ -5,7 +5,7 @@ from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
 
 from harness.snapshot.nft_syntax import rule_syntax
-from harness.views.nft_ruleset import Chain, HitElement, Rules, nat_kind
+from harness.views.nft_ruleset import Chain, MatchedElement, Rules, nat_kind
 from harness.views.nft_values import Address, HookPoint, Packet, Special, value_of
 
 DONE: Final = "return"
@@ -29,7 +29,7 @@ class Effect(NamedTuple):
     """"" to go on, "accept", "drop", "reject", "return", "jump" or "goto"."""
     packet: Packet
     target: str = ""
-    hits: tuple[HitElement, ...] = ()
+    hits: tuple[MatchedElement, ...] = ()
     applies: bool = True
     """False if a look-up in a map ends the rule."""
 
@@ -114,7 +114,7 @@ def _mapped(inner: Mapping[str, Any], effect: Effect, place: Chain, point: HookP
     return effect._replace(verdict=_SIMPLE[name], hits=hits) if name in _SIMPLE else None
 
 
-def _look_up(value: Any, data: Any, place: Chain, rules: Rules) -> tuple[bool | None, Any, HitElement | None]:  # noqa: ANN401 -- nft's JSON
+def _look_up(value: Any, data: Any, place: Chain, rules: Rules) -> tuple[bool | None, Any, MatchedElement | None]:  # noqa: ANN401 -- nft's JSON
     if isinstance(value, frozenset) and len(value) == 1:
         # The state of a connection is one flag.
         (value,) = value

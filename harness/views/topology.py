@@ -113,7 +113,7 @@ def build_topology(
             netns=view.path,
             pods=tuple(dict.fromkeys(each.pod or each.container_id for each in view.attachments)),
             links=tuple(_link(link, view, views, known) for link in view.state.links if _is_shown(link, view.state)),
-            routes=tuple(_route(route, view.state) for route in view.state.main_routes() if _is_told(route)),
+            routes=tuple(_route(route, view.state) for route in view.state.main_routes() if _is_shown_route(route)),
         )
         for label, view in views.items()
     }
@@ -143,7 +143,7 @@ def _link(
     )
 
 
-def _is_told(route: KernelRoute) -> bool:
+def _is_shown_route(route: Route) -> bool:
     return not (route.dst.is_link_local or route.dst.is_multicast)
 
 

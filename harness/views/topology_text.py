@@ -77,12 +77,12 @@ def tree(topology: Topology) -> list[str]:
 
 def link_words(link: TopologyLink) -> str:
     """Return a link in words: its name, kind, addresses and owner."""
-    said = [link.name, link.kind, *link.addresses, f"mtu {link.mtu}"]
-    said += [] if link.is_up else ["DOWN"]
+    words = [link.name, link.kind, *link.addresses, f"mtu {link.mtu}"]
+    words += [] if link.is_up else ["DOWN"]
     if link.peer is not None and not link.peer.place:
-        said.append("other end in an unknown namespace")
+        words.append("other end in an unknown namespace")
     owner = owner_words(link)
-    return "  ".join([*said, *([f"[{owner}]"] if owner else [])])
+    return "  ".join([*words, *([f"[{owner}]"] if owner else [])])
 
 
 def owner_words(link: TopologyLink) -> str:
@@ -178,16 +178,16 @@ def _edges(topology: Topology, numbers: dict[tuple[str, str], int]) -> Iterator[
 
     Programs draw the first of a pair on the left: a bridge, a link with others on top, the node's end of a veth.
     """
-    told: set[frozenset[int]] = set()
+    drawn: set[frozenset[int]] = set()
     for place in topology.places.values():
         for link in place.links:
             here = numbers[place.label, link.name]
             ends = {"port": (place.label, link.bridge), "end": tuple(link.peer or ())}
             for kind, there in ends.items():
                 number = numbers.get(there) if len(there) == 2 else None  # noqa: PLR2004 -- a place and a name
-                if number is None or frozenset({here, number}) in told:
+                if number is None or frozenset({here, number}) in drawn:
                     continue
-                told.add(frozenset({here, number}))
+                drawn.add(frozenset({here, number}))
                 if kind == "end" and link.kind not in {"veth", "netkit"}:
                     yield number, here, "below"
                 elif kind == "end" and place.label == NODE:

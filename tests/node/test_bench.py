@@ -275,8 +275,8 @@ def node_of(site: Site, folder: Path, network: NetworkList) -> SuiteNode:
 def test_a_filled_node_is_as_if_the_pods_had_been_added(site: Site, direct_bin_dir: Path, suite: str) -> None:
     folder = direct_bin_dir if suite == "ours" else REFERENCE_BIN_DIR
     network = default_networks()[1]
-    with node_of(site, folder, network).furnish(site, 3) as filled, node_of(site, folder, network) as added:
-        added.furnish(site)
+    with node_of(site, folder, network).fill(site, 3) as filled, node_of(site, folder, network) as added:
+        added.fill(site)
         for netns in site.pods(3):
             added.one("ADD", attached_to(netns))
 

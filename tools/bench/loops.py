@@ -54,7 +54,7 @@ class Loops:
     def _one(self, network: str, names: Sequence[str]) -> None:
         """ADD and DEL, one after the other."""
         with ExitStack() as closing:
-            nodes = [self._node(name, network, closing).furnish(self._site) for name in names]
+            nodes = [self._node(name, network, closing).fill(self._site) for name in names]
             self._add_and_delete(nodes)
             for node in in_turns(nodes, self._extent.batches):
                 pods = self._pods(self._extent.batch)
@@ -65,7 +65,7 @@ class Loops:
         """ADD and DEL on nodes with thousands of masqueraded addresses."""
         with ExitStack() as closing:
             counts = (0, *self._extent.elements)
-            nodes = [self._node(OURS, MASQUERADED, closing).furnish(self._site, pods=count) for count in counts]
+            nodes = [self._node(OURS, MASQUERADED, closing).fill(self._site, pods=count) for count in counts]
             self._add_and_delete(nodes)
 
     def _add_and_delete(self, nodes: Sequence[SuiteNode]) -> None:
@@ -102,7 +102,7 @@ class Loops:
     def _gone(self) -> None:
         """DEL as a runtime repeats it when it removes a sandbox: without namespace and result."""
         with ExitStack() as closing:
-            nodes = [self._node(name, PLAIN, closing).furnish(self._site) for name in (OURS, REFERENCE)]
+            nodes = [self._node(name, PLAIN, closing).fill(self._site) for name in (OURS, REFERENCE)]
             for node in self._turns(nodes):
                 for count in (1, self._extent.gone_at_once):
                     seconds = node.at_once("DEL", [attached_to("") for _ in range(count)])
@@ -113,7 +113,7 @@ class Loops:
         with ExitStack() as closing:
             nodes = [self._node(name, CHAIN, closing) for name in (OURS, REFERENCE)]
             for node in nodes:
-                # Not `furnish`: the reference's sbr fails a DEL of a pod without the interface.
+                # Not `fill`: the reference's sbr fails a DEL of a pod without the interface.
                 node.at_once("ADD", [attached_to(self._site.namespace(), mapped_ports(1))])
             self._whole_and_shares(nodes, ports_of_a_pod=1)
 
@@ -121,7 +121,7 @@ class Loops:
         """ADD and DEL of a pod with many ports, on a node without others and on one with hundreds of such pods."""
         count = self._extent.pods_with_ports
         with ExitStack() as closing:
-            nodes = [self._node(OURS, PORTS, closing).furnish(self._site) for _ in range(2)]
+            nodes = [self._node(OURS, PORTS, closing).fill(self._site) for _ in range(2)]
             full = nodes[-1]
             for first in range(0, count, _PODS_AT_ONCE):
                 numbers = range(first + 1, min(first + _PODS_AT_ONCE, count) + 1)
@@ -146,7 +146,7 @@ class Loops:
         environ = {"PATH": os.environ.get("PATH", os.defpath)}
         nothing = ProcessRequest(sys.executable, environ, b"", ("-IS", "-c", "pass"))
         with ExitStack() as closing:
-            node = self._node(DIRECT, PLAIN, closing).furnish(self._site)
+            node = self._node(DIRECT, PLAIN, closing).fill(self._site)
             for _ in self._turns([node]):
                 ended = node.spawner.call(run_one, nothing, timeout=self._extent.timeout)
                 self._recording.add(PYTHON, Work(NO_WORK), ended.seconds)
@@ -160,7 +160,7 @@ class Loops:
     def _gone_without_server(self) -> None:
         """DEL of a list of five plugins in direct execution, as a runtime repeats it, and the share of each."""
         with ExitStack() as closing:
-            nodes = [self._node(name, FIVE, closing).furnish(self._site) for name in (DIRECT, REFERENCE)]
+            nodes = [self._node(name, FIVE, closing).fill(self._site) for name in (DIRECT, REFERENCE)]
             for node in self._turns(nodes):
                 pod = attached_to("", mapped_ports(0))
                 work = Work(NOTHING, FIVE)
