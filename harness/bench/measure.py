@@ -18,7 +18,7 @@ from harness.libcni.networks import NetworkList
 from harness.runtime.site import Site
 
 _NOTHING: Final = "/bin/true"
-_WARM_UP: Final = 2
+_WARM_UP: Final = 2  # rounds that are not counted: the first executions read files from the disk
 _CPU_BATCHES: Final = 4
 
 

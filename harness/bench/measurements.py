@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 
 _RESAMPLES = 1000
 _CONFIDENCE = 0.95
-_DIGITS = 9
+_DIGITS = 9  # of seconds: the clock counts nanoseconds
 
 T = TypeVar("T")
 

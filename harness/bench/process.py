@@ -13,7 +13,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-_PIPE_SIZE = 1 << 16
+_PIPE_SIZE = 1 << 16  # bytes that a new pipe holds (pipe(7))
 _CHUNK = 1 << 16
 # Python ignores these signals in its own process, and child processes would inherit that.
 _DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)

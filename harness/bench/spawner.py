@@ -37,7 +37,7 @@ class Spawner:
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
-            cwd=ROOT,
+            cwd=ROOT,  # `python -m` looks for the package there
             # Ctrl-C ends the measurement, which then ends this process.
             process_group=0,
         )

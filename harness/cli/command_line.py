@@ -13,7 +13,7 @@ from harness.cli.interruption import interrupted_once
 from harness.cli.options import Settings, shared_options
 from harness.output import abandon, message_of, say, write
 
-_INTERRUPTED: Final = 130
+_INTERRUPTED: Final = 130  # 128 and the number of SIGINT, as shells have it
 _TRACEBACK_VERBOSITY: Final = 2
 
 

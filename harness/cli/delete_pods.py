@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from harness.kubelet.v1 import V1Pod
 
 _LOOK_S = 0.2
-_MARGIN_S = 60.0
+_MARGIN_S = 60.0  # beyond the grace period, for hooks, plugins and the removal of files
 
 
 @verb("delete")

@@ -22,7 +22,7 @@ def owners(paths: Iterable[Path]) -> dict[Path, str]:
     wanted = {str(path): path for path in paths}
     if not wanted or shutil.which("dpkg-query") is None:
         return {}
-    environment = {**os.environ, "LC_ALL": "C"}
+    environment = {**os.environ, "LC_ALL": "C"}  # lines about diversions are known by their English words
     command = ["dpkg-query", "--search", *wanted]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     # "PACKAGE[, PACKAGE]: PATH"; lines about diversions, "local diversion from: PATH", stand before it.

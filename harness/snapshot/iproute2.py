@@ -36,7 +36,7 @@ _WITHOUT_RESOLUTION: Final = {"LOOPBACK", "POINTOPOINT", "NOARP"}
 _LEARNED_ELSEWHERE: Final = ("extern_learn", "managed")
 _MULTICAST_BIT: Final = 1
 
-_LAST_METRIC: Final = 4294967295
+_LAST_METRIC: Final = 4294967295  # of the default route of IPv6 by which the kernel refuses packets
 _IDENTITY: Final = ("type", "dst", "tos", "via", "gateway", "dev", "table", "metric")
 _UNSAID: Final = {"type": "unicast", "table": "main", "metric": 1024}
 """Values that ip-route(8) leaves out too; the metric is the default for a route of IPv6."""

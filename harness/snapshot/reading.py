@@ -20,8 +20,8 @@ from netlink.request import RtnlSocket
 from netlink.traffic_control import TCMSG
 from netlink.wire import HEADER, message
 
-_NFT_MSG_GETTABLE: Final = 1
-_RTM_GETQDISC: Final = 38
+_NFT_MSG_GETTABLE: Final = 1  # linux/netfilter/nf_tables.h
+_RTM_GETQDISC: Final = 38  # linux/rtnetlink.h
 _EVERY_FAMILY: Final = 0
 _LOOPBACK: Final = "lo:"
 _HEADER_LINES: Final = 2

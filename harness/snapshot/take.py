@@ -14,7 +14,7 @@ from harness.snapshot.reading import Reading, read_namespace
 from harness.snapshot.state import ELSEWHERE, FILES, Snapshot, SnapshotError, Things, check_label
 from netlink.namespace import Namespace, NotANamespaceError, open_namespace
 
-_LONGEST_TEXT: Final = 4096
+_LONGEST_TEXT: Final = 4096  # bytes; of a longer file, only size and digest are kept
 
 _KINDS: Final = {
     stat.S_IFREG: "file",
@@ -26,7 +26,7 @@ _KINDS: Final = {
     stat.S_IFCHR: "character device",
 }
 
-_AT_ONCE = 4
+_AT_ONCE = 4  # threads, which wait for tools most of the time
 
 
 def take(namespaces: Mapping[str, str], folders: Sequence[Path] = (), *, without: Container[str] = ()) -> Snapshot:

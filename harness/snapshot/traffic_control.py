@@ -15,7 +15,7 @@ _CHOSEN_BELOW: Final = 0x8000
 
 _CLASSFUL: Final = {"drr", "ets", "hfsc", "htb", "qfq"}
 _COUNTED: Final = {"refcnt", "bind", "ref", "direct_packets_stat", "installed", "used"}
-_GIVEN_OUT: Final = {"index", "fh", "handle", "order"}
+_GIVEN_OUT: Final = {"index", "fh", "handle", "order"}  # numbers that the kernel chooses
 _VOLATILE: Final = _COUNTED | _GIVEN_OUT
 _SIDES: Final = {"ingress": ["ingress"], "clsact": ["ingress", "egress"]}
 _INGRESS: Final = "ffff:fff1"

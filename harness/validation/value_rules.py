@@ -16,7 +16,7 @@ from netlink.path_mtu import OVERHEADS, PathMtu, link_mtu, path_mtu
 from netlink.rtnl import Rtnl
 
 _AUTO: Final = "auto"
-_MIN: Final = 68
+_MIN: Final = 68  # bytes: every host forwards a packet of this size whole (RFC 791)
 
 
 def rule_flaws(

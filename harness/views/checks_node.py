@@ -29,7 +29,7 @@ from harness.views.published_ports import published_ports
 
 _IPV4: Final = 4
 _SECTIONS: Final = ("nft elements", "nft rules", "iptables rules")
-_MASQUERADES: Final = re.compile(r"masquerade|MASQUERADE|\bsnat\b|SNAT|CNI-[0-9a-f]{20,}")
+_MASQUERADES: Final = re.compile(r"masquerade|MASQUERADE|\bsnat\b|SNAT|CNI-[0-9a-f]{20,}")  # the last: the reference's
 
 _KILLED = "a runtime or plugin was killed, or the container's DEL failed"
 _BY_HAND = "no command frees it safely: remove it if no runtime is adding a pod"

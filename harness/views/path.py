@@ -16,9 +16,9 @@ from netlink.routes import KernelRoute
 
 Verdict: TypeAlias = Literal["delivered", "leaves", "dropped", "rejected", "unsure"]
 
-_MOST_PLACES: Final = 32
+_MOST_PLACES: Final = 32  # a packet that is routed in circles ends there
 _IPV4: Final = 4
-_RTN_UNICAST, _RTN_LOCAL = 1, 2
+_RTN_UNICAST, _RTN_LOCAL = 1, 2  # linux/rtnetlink.h
 _LOOPBACK: Final = "lo"
 
 

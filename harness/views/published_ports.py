@@ -14,7 +14,7 @@ _NFT_ADDRESS: Final = re.compile(r"\bip6? daddr (\S+)")
 _IPTABLES_RULE: Final = re.compile(r"-p (\w+)\b.*--dports? (\d+)\b.* -j DNAT --to-destination (\S+)")
 _IPTABLES_ADDRESS: Final = re.compile(r"(?<!! )-d (\S+?)(?:/32|/128)?(?: |$)")
 _JUMP: Final = re.compile(r"-j (CNI-\S+)$")
-_REFERENCE_ID: Final = re.compile(r'id: \\?"([^"\\]+)\\?"')
+_REFERENCE_ID: Final = re.compile(r'id: \\?"([^"\\]+)\\?"')  # in the comments of the reference's portmap
 
 
 class PublishedPort(NamedTuple):

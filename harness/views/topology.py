@@ -17,7 +17,7 @@ from netlink.routes import KernelRoute
 
 _LOOPBACK: Final = "lo"
 _RTN_UNICAST: Final = 1
-_UNREACHABLE_KINDS: Final = {6: "blackhole", 7: "unreachable", 8: "prohibit"}
+_UNREACHABLE_KINDS: Final = {6: "blackhole", 7: "unreachable", 8: "prohibit"}  # RTN_* of linux/rtnetlink.h
 _LOADED: Final = {"tunl0", "sit0", "ip6tnl0", "gre0", "gretap0", "erspan0", "ip_vti0", "ip6_vti0", "ip6gre0"}
 """Links that modules of the kernel put into every namespace; they are down unless somebody uses them."""
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from skel.spans import Span
 
-_INTERNAL, _SERVER, _CLIENT = 1, 2, 3
-_ERROR: Final = 2
-_SAMPLED: Final = 1
+_INTERNAL, _SERVER, _CLIENT = 1, 2, 3  # SpanKind of opentelemetry-proto
+_ERROR: Final = 2  # STATUS_CODE_ERROR
+_SAMPLED: Final = 1  # of the trace flags (W3C Trace Context)
 TRACK: Final = "cni_harness.track"
 """The attribute that names the pod that a thread worked on, if several were worked on at the same time."""
 
@@ -169,7 +169,7 @@ def _arrow(call: Span, main: Span, places: dict[str, tuple[int, int]]) -> Iterat
         pid, tid = places[span.span_id]
         # An arrow belongs to the event around its time.
         ts = min(max(main.start_ns, span.start_ns), _end(span)) / 1000
-        identity = int(main.span_id, 16) & 0x7FFFFFFFFFFFF
+        identity = int(main.span_id, 16) & 0x7FFFFFFFFFFFF  # numbers of JavaScript have 53 bits
         yield {"name": "exec", "cat": "cni", "ph": phase, "id": identity, "ts": ts, "pid": pid, "tid": tid, **more}
 
 
