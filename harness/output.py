@@ -14,7 +14,7 @@ from typing import Final, TextIO
 
 import click
 
-from harness.table import Table
+from harness.table import TextTable
 
 _UNITS: Final = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _OUR_ROOMS: Final = frozenset({"harness", "netlink", "skel"})
@@ -31,7 +31,7 @@ _ERASE: Final = "\r\x1b[K"
 _SIGNS: Final = {"+": "green", "-": "red", "~": "yellow"}
 
 
-def emit(output: str, document: object, table: Table) -> None:
+def emit(output: str, document: object, table: TextTable) -> None:
     """Print `document` as "json" or "yaml", otherwise `table`, unless it is empty.
 
     "wide" is the table with whole values and one line per row. "table" shortens container IDs of 64 digits, and fits
@@ -83,7 +83,7 @@ def replace_line(text: str) -> None:
     click.echo(f"{_ERASE}{on_one_line(text)}", nl=False, err=True)  # noqa: TID251 -- erases; the text is escaped
 
 
-def _shown(table: Table) -> Table:
+def _shown(table: TextTable) -> TextTable:
     """Return a table whose cells are one line each, with escapes."""
     rows = [[on_one_line(cell) for cell in row] for row in table.rows]
     return table._replace(headings=[on_one_line(heading) for heading in table.headings], rows=rows)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import click
 
 
-class Table(NamedTuple):
+class TextTable(NamedTuple):
     """Headings and rows of text. `verdict` names the column with "ok", "ready" and errors, which is coloured."""
 
     headings: Sequence[str]

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from harness.table import Table
+from harness.table import TextTable
 
 _GAPS: Final = (2, 1)
 """Spaces between a table's columns on the terminal; the smaller one if words would have to be broken otherwise."""
@@ -26,7 +26,7 @@ _MISMATCH: Final = "! "
 _NEITHER: Final = frozenset({"", "-", "disabled", "is there already"})
 
 
-def show(table: Table, *, colour: bool) -> None:
+def show(table: TextTable, *, colour: bool) -> None:
     """Print a table: a cell that is too long gets several lines; rows with too little width become lists."""
     console = Console(color_system="auto" if colour else None, highlight=False)
     cells = [
@@ -46,7 +46,7 @@ def show(table: Table, *, colour: bool) -> None:
         console.print(_grid((), list(zip(titles, row, strict=True)), (first, max(1, console.width - first - 2)), 2))
 
 
-def _cell(table: Table, heading: str, text: str) -> Text:
+def _cell(table: TextTable, heading: str, text: str) -> Text:
     style = "red" if text.startswith(_MISMATCH) else ""
     if table.verdict and heading == table.verdict and text not in _NEITHER:
         is_doubtful = text in _DOUBTFUL or re.fullmatch(r"Init:\d+/\d+", text)

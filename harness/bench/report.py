@@ -11,7 +11,7 @@ from typing import Final
 from harness.bench.measurements import BenchExtent, Measurements, Ratio, Series, Summary, Work
 from harness.bench.suites import SuiteSize
 from harness.libcni.networks import NetworkList
-from harness.table import Table
+from harness.table import TextTable
 
 Document = dict[str, object]
 
@@ -45,7 +45,7 @@ class Findings:
             "memory": [asdict(memory) for memory in recording.memory],
         }
 
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, TextTable]:
         """Return it as tables by their names, without empty ones; ratios are to the last of the suites."""
         tables = {
             "latency": _latency(self.recording, self.names),
@@ -110,7 +110,7 @@ def _ratios(recording: Measurements, suites: Sequence[str]) -> list[Document]:
     return found
 
 
-def _latency(recording: Measurements, suites: Sequence[str]) -> Table:
+def _latency(recording: Measurements, suites: Sequence[str]) -> TextTable:
     rows = [["", "/bin/true", "", "", *_figures(recording.overhead), ""]] if recording.overhead else []
     for work in recording.works:
         if work.cold:
@@ -120,10 +120,10 @@ def _latency(recording: Measurements, suites: Sequence[str]) -> Table:
                 ratio = _ratio(recording, suite, suites[-1], work)
                 name = f"{work.verb} {work.plugin}".strip()
                 rows.append([work.network, name, f"{work.pods:,}", suite, *_figures(samples), ratio])
-    return Table(("network", "verb", "pods", "suite", "n", "min, ms", "median", "p90", "p99", "ratio"), rows)
+    return TextTable(("network", "verb", "pods", "suite", "n", "min, ms", "median", "p90", "p99", "ratio"), rows)
 
 
-def _crowds(recording: Measurements, suites: Sequence[str]) -> Table:
+def _crowds(recording: Measurements, suites: Sequence[str]) -> TextTable:
     rows = []
     for work in recording.works:
         if work.cold:
@@ -131,11 +131,11 @@ def _crowds(recording: Measurements, suites: Sequence[str]) -> Table:
             ratio = _ratio(recording, suites[0], suites[-1], work)
             rows.append([work.network, work.verb, str(work.at_once), *medians, ratio])
     return _without_empty_columns(
-        Table(("network", "verb", "at once", *[f"{suite}, ms" for suite in suites], "ratio"), rows)
+        TextTable(("network", "verb", "at once", *[f"{suite}, ms" for suite in suites], "ratio"), rows)
     )
 
 
-def _growth(recording: Measurements, suites: Sequence[str]) -> Table:
+def _growth(recording: Measurements, suites: Sequence[str]) -> TextTable:
     rows = []
     for work in recording.works:
         if not work.pods or work.plugin:
@@ -146,10 +146,10 @@ def _growth(recording: Measurements, suites: Sequence[str]) -> Table:
             many, few = recording.samples(suite, work), recording.samples(suite, none)
             row.append(f"{Ratio.of(many, few).value:.2f}" if many and few else "")
         rows.append(row)
-    return _without_empty_columns(Table(("network", "verb", "pods", *suites), rows))
+    return _without_empty_columns(TextTable(("network", "verb", "pods", *suites), rows))
 
 
-def _costs(recording: Measurements, suites: Sequence[SuiteSize]) -> Table:
+def _costs(recording: Measurements, suites: Sequence[SuiteSize]) -> TextTable:
     networks = list(dict.fromkeys(each.network for each in recording.memory))
     rows = []
     for network in networks:
@@ -162,7 +162,7 @@ def _costs(recording: Measurements, suites: Sequence[SuiteSize]) -> Table:
                 [network, each.suite.name, *cpu, rss, server, _mib(each.plugins), _mib(each.code) if each.code else ""]
             )
     headings = ("CPU of ADD, ms", "CPU of DEL, ms", "peak RSS, MiB", "server, MiB", "plugins, MiB", "code, MiB")
-    return Table(("network", "suite", *headings), rows)
+    return TextTable(("network", "suite", *headings), rows)
 
 
 def _cpu(recording: Measurements, network: str, suite: str, verb: str) -> str:
@@ -185,11 +185,11 @@ def _median_ms(recording: Measurements, suite: str, work: Work) -> str:
     return _ms(Summary.of(samples).median) if samples else ""
 
 
-def _without_empty_columns(table: Table) -> Table:
+def _without_empty_columns(table: TextTable) -> TextTable:
     if not table.rows:
         return table
     kept = [index for index, column in enumerate(zip(*table.rows, strict=True)) if any(column)]
-    return Table([table.headings[index] for index in kept], [[row[index] for index in kept] for row in table.rows])
+    return TextTable([table.headings[index] for index in kept], [[row[index] for index in kept] for row in table.rows])
 
 
 def _ms(seconds: float) -> str:

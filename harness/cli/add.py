@@ -11,7 +11,7 @@ from harness.cli.options import Settings, complete_network, namespace_option, ne
 from harness.cli.parallel import for_each_pod, jobs_option
 from harness.cli.traced_verb import record_option
 from harness.output import say, seconds
-from harness.table import Table
+from harness.table import TextTable
 
 if TYPE_CHECKING:
     from harness.runtime.pod_lifecycle import AddedPod
@@ -131,7 +131,7 @@ def command(
             added = [pod for _, pod in for_each_pod(wanted, add, jobs=jobs, label="Adding pods", done="Ready")]
         made = before.differences([each.pod for each in added]) if before is not None else None
     document = {"pods": [pod_document(each.pod) | {"seconds": each.seconds} for each in added]}
-    settings.emit(document, Table(_HEADINGS, [row for each in added for row in _rows(each)]), made)
+    settings.emit(document, TextTable(_HEADINGS, [row for each in added for row in _rows(each)]), made)
     return 0 if len(added) == len(wanted) else 1
 
 

@@ -4,7 +4,7 @@ import click
 
 from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
 from harness.cli.parallel import for_each_pod, jobs_option
-from harness.table import Table
+from harness.table import TextTable
 
 
 @verb("check")
@@ -41,7 +41,7 @@ def command(settings: Settings, *, pods: tuple[str, ...], namespace: str, jobs: 
         networks = [{"name": network.name, "ifname": network.ifname, "error": text} for network, text in found]
         document.append({"name": name, "namespace": where, "networks": networks})
         rows += [[name, network.name, interface(network), text or "ok"] for network, text in found]
-    settings.emit({"pods": document}, Table(_HEADINGS, rows, "CHECK"))
+    settings.emit({"pods": document}, TextTable(_HEADINGS, rows, "CHECK"))
     wrong = [text for _, found in done for _, text in found if text]
     return 1 if wrong or len(done) < len(wanted) else 0
 

@@ -29,7 +29,7 @@ from harness.cli.conformance_runtime import runtime
 from harness.cli.options import Settings, needs_root, verb
 from harness.cli.privileges import obtain_privileges
 from harness.output import emit, report_width, say, write
-from harness.table import Table
+from harness.table import TextTable
 
 if TYPE_CHECKING:
     from harness.conformance.examination import Examination
@@ -156,7 +156,7 @@ def _emit(examination: "Examination", settings: Settings, *, failures: bool) -> 
     from harness.conformance.report.document import document
 
     entire = document(examination, only_failures=failures, every_transcript=settings.verbose > 0)
-    emit(settings.output, entire, Table((), ()))
+    emit(settings.output, entire, TextTable((), ()))
 
 
 def _print_catalogue(options: ConformanceOptions, settings: Settings) -> None:

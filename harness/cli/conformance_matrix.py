@@ -14,7 +14,7 @@ from harness.cli.option_types import named_folders
 from harness.cli.options import Settings, verb
 from harness.cli.privileges import obtain_privileges
 from harness.output import emit, write
-from harness.table import Table
+from harness.table import TextTable
 
 if TYPE_CHECKING:
     from harness.conformance.examination import Examination
@@ -129,4 +129,4 @@ def _deliver(page: str, save: Path | None, settings: Settings, suites: Mapping[s
         return
     rows = [[name, tally(counts(suite.findings))] for name, suite in suites.items()]
     documents = [{"suite": name, **document(suite)} for name, suite in suites.items()]
-    emit(settings.output, {"suites": documents}, Table(("SUITE", "CHECKS"), rows))
+    emit(settings.output, {"suites": documents}, TextTable(("SUITE", "CHECKS"), rows))

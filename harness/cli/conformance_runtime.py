@@ -7,7 +7,7 @@ import click
 
 from harness.cli.options import Settings, needs_root, verb
 from harness.output import emit, report_width, say, write
-from harness.table import Table
+from harness.table import TextTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,7 +97,7 @@ def _judge(records: "Records", checks: "Sequence[RuntimeCheck]", settings: Setti
         report = report_on_runtime(findings, every=settings.verbose > 0, only_failures=failures, width=report_width())
         write(report, styled=True)
     else:
-        emit(settings.output, document_of_runtime(findings, only_failures=failures), Table((), ()))
+        emit(settings.output, document_of_runtime(findings, only_failures=failures), TextTable((), ()))
     return 1 if any(finding.is_fatal for finding in findings) else 0
 
 
@@ -108,7 +108,7 @@ def _install(records: Path, settings: Settings, networks: "Sequence[RecordedNetw
         raise click.UsageError("--install needs one folder for executables (--bin-dir), and one for lists (--conf-dir)")
     written = install(records, settings.bin_dirs[0], settings.conf_dir, networks)
     document = {"records": str(records), "files": [str(path) for path in written]}
-    emit(settings.output, document, Table(("FILE",), [[str(path)] for path in written]))
+    emit(settings.output, document, TextTable(("FILE",), [[str(path)] for path in written]))
     say(f"witnesses record into {records}")
 
 

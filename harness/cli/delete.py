@@ -9,7 +9,7 @@ from harness.cli.options import Settings, complete_pod, namespace_option, needs_
 from harness.cli.parallel import for_each_pod, jobs_option
 from harness.cli.traced_verb import record_option
 from harness.output import say
-from harness.table import Table
+from harness.table import TextTable
 
 if TYPE_CHECKING:
     from harness.kubelet.v1 import V1Pod
@@ -102,7 +102,7 @@ def _report(
         say(f"There is no pod {namespace}/{name}")
     listed = [{"name": name, "namespace": in_, "containerID": container_id} for in_, name, container_id in deleted]
     rows = [[name, in_, container_id] for in_, name, container_id in deleted]
-    settings.emit({"deleted": listed}, Table(("DELETED", "NAMESPACE", "CONTAINER ID"), rows), freed)
+    settings.emit({"deleted": listed}, TextTable(("DELETED", "NAMESPACE", "CONTAINER ID"), rows), freed)
     return 1 if failed else 0
 
 

@@ -21,7 +21,7 @@ from harness.cli.manifest_pods import naming_remaining_pods
 from harness.cli.option_types import Duration
 from harness.cli.options import Settings, namespace_option, needs_root, verb
 from harness.cli.traced_verb import record_option
-from harness.table import Table
+from harness.table import TextTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,7 @@ def command(
     left = end_pods(settings, runtime, wanted, grace_period)
     rows = [[pod.metadata.namespace, pod.metadata.name, "left" if pod in left else "deleted"] for pod in wanted]
     document = {"pods": [dict(zip(("namespace", "name", "outcome"), row, strict=True)) for row in rows]}
-    settings.emit(document, Table(("NAMESPACE", "NAME", "OUTCOME"), rows))
+    settings.emit(document, TextTable(("NAMESPACE", "NAME", "OUTCOME"), rows))
     return 1 if left else 0
 
 

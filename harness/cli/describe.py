@@ -46,10 +46,10 @@ def command(settings: Settings, *, pod: str, namespace: str) -> int:
             lines.append(_line("Kubelet", "<none>: containers are neither restarted nor probed"))
         write("\n".join(lines))
         return 0
-    from harness.table import Table
+    from harness.table import TextTable
 
     document = pod_document(described, status) | {"events": [each.encode() for each in events]}
-    settings.emit(document, Table((), []))
+    settings.emit(document, TextTable((), []))
     return 0
 
 

@@ -9,7 +9,7 @@ import click
 from harness.cli.options import Settings, cache_dir_option, complete_pod, namespace_option, needs_root, verb
 from harness.locations import DEFAULT_BIN_DIR
 from harness.output import say
-from harness.table import Table
+from harness.table import TextTable
 
 if TYPE_CHECKING:
     from harness.runtime.node import Node
@@ -42,7 +42,7 @@ def command(settings: Settings, *, pod: str | None, cache_dirs: tuple[Path, ...]
         faults = [fault for fault in faults if title in fault.pods or not fault.pods]
     document = {"faults": [{**fault._asdict(), "pods": list(fault.pods)} for fault in faults]}
     rows = [[fault.check, fault.what, fault.cause, fault.remedy] for fault in faults]
-    settings.emit(document, Table(_HEADINGS, rows))
+    settings.emit(document, TextTable(_HEADINGS, rows))
     if not faults and settings.is_table:
         say(f"No fault found: {len(state.known)} attachments examined")
     return 1 if faults else 0

@@ -8,7 +8,7 @@ import click
 
 from harness.cli.options import Settings, needs_root, verb
 from harness.output import message_of, say
-from harness.table import Table
+from harness.table import TextTable
 
 if TYPE_CHECKING:
     from harness.snapshot import Snapshot
@@ -44,7 +44,7 @@ def command(settings: Settings, *, before: Path, after: Path | None, ignore: tup
     for line in dict.fromkeys([*old.missing, *new.missing]):
         say(line)
     found = differences(old, new, ignore=ignore)
-    settings.emit({}, Table((), ()), found)
+    settings.emit({}, TextTable((), ()), found)
     return 1 if found else 0
 
 

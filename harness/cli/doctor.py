@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from harness.cli.options import Settings, verb
 from harness.output import say
-from harness.table import Table
+from harness.table import TextTable
 from launch.installation import DEFAULT_SOCKET
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def command(settings: Settings) -> int:
     if old:
         rows.append(["", "problem", f"run `cni-harness install` again, for {', '.join(map(str, old))}"])
     server = f"listening at {DEFAULT_SOCKET}" if up else "not running: each plugin starts Python by itself"
-    settings.emit(document, Table(("RUNTIME", "ITEM", "VALUE"), [*rows, ["", "server", server]]))
+    settings.emit(document, TextTable(("RUNTIME", "ITEM", "VALUE"), [*rows, ["", "server", server]]))
     return 1 if old or any(each.problems for each in runtimes) else 0
 
 

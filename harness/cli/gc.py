@@ -7,7 +7,7 @@ import click
 from harness.cli.option_types import Duration
 from harness.cli.options import Settings, needs_root, only_networks_option, verb
 from harness.output import say
-from harness.table import Table
+from harness.table import TextTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -63,7 +63,7 @@ def command(
     node = settings.open_node()
     if not node.exists():
         say(f"There is no node {node.name}: nothing to free")
-        settings.emit({"networks": [], "strays": []}, Table((), ()), [] if diff else None)
+        settings.emit({"networks": [], "strays": []}, TextTable((), ()), [] if diff else None)
         return 0
     networks = select_networks(settings, names) if names else configured_networks(settings)
     if min_age is None:
@@ -95,7 +95,7 @@ def command(
         [each.network, str(each.valid), str(len(each.kept)), _names(each.deleted), _outcome(each)]
         for each in collections
     ]
-    settings.emit(document, Table(("NETWORK", "VALID", "KEPT", "DELETED", "GC"), rows, "GC"), freed)
+    settings.emit(document, TextTable(("NETWORK", "VALID", "KEPT", "DELETED", "GC"), rows, "GC"), freed)
     return 1 if any(each.error for each in collections) else 0
 
 

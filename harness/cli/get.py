@@ -7,7 +7,7 @@ from harness.cli.kubelet_node import complete_manifest_pod
 from harness.cli.manifest_pods import pods_at_present
 from harness.cli.options import Settings, needs_root, verb
 from harness.output import say
-from harness.table import Table
+from harness.table import TextTable
 
 
 @verb("get")
@@ -38,6 +38,6 @@ def command(settings: Settings, *, names: tuple[str, ...], namespace: str) -> in
     is_one = len(names) == len(documents) == 1
     settings.emit(
         documents[0] if is_one else a_list,
-        Table(POD_HEADINGS, [pod_row(pod, status) for pod, status in shown], "STATUS"),
+        TextTable(POD_HEADINGS, [pod_row(pod, status) for pod, status in shown], "STATUS"),
     )
     return 0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import Settings, needs_root, verb
-from harness.table import Table
+from harness.table import TextTable
 
 if TYPE_CHECKING:
     from harness.cri.builtin.images import Images
@@ -56,4 +56,4 @@ def _show(settings: Settings, images: "list[Image]") -> None:
         for each in images
     ]
     document = {"images": [each.encode() for each in images]}
-    settings.emit(document, Table(("IMAGE", "ID", "SIZE"), rows))
+    settings.emit(document, TextTable(("IMAGE", "ID", "SIZE"), rows))

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
-from harness.table import Table
+from harness.table import TextTable
 
 
 @verb("inspect")
@@ -22,7 +22,7 @@ def command(settings: Settings, *, pod: str, namespace: str) -> None:
 
     needs_root("inspect", "looks into a network namespace")
     document = inspect_pod(settings.open_node(), settings.pod(namespace, pod))
-    settings.emit(document, Table(("", pod), list(_rows(document))))
+    settings.emit(document, TextTable(("", pod), list(_rows(document))))
 
 
 _IDENTITY = (

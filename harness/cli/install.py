@@ -8,7 +8,7 @@ import click
 from harness.cli.options import Settings, verb
 from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, DEFAULT_STATE_DIR
 from harness.output import say
-from harness.table import Table
+from harness.table import TextTable
 
 if TYPE_CHECKING:
     from harness.install.files import Content
@@ -72,7 +72,7 @@ def command(
     if not units and not systemd.is_systemd_running():
         say("Without systemd: `cni-harness serve` runs the server, which saves each plugin the start of Python")
     runtimes = _say_who_executes(settings, folders[0])
-    settings.emit({"files": document, "runtimes": runtimes}, Table(("FILE", "STATE"), rows, "STATE"))
+    settings.emit({"files": document, "runtimes": runtimes}, TextTable(("FILE", "STATE"), rows, "STATE"))
 
 
 def _say_who_executes(settings: Settings, folder: Path) -> list[dict[str, object]]:

@@ -4,7 +4,7 @@ import click
 
 from harness.cli.options import Settings, verb, warn
 from harness.output import age, say
-from harness.table import Table
+from harness.table import TextTable
 
 
 @verb("list")
@@ -32,4 +32,4 @@ def command(settings: Settings, *, namespace: str | None) -> None:
     headings = ("POD", "NAMESPACE", "STATE", "NETWORKS", "ADDRESSES", "CONTAINER ID", "CREATED" if is_wide else "AGE")
     if not pods:
         say("No pods" if node.exists() else f"No pods: there is no node {node.name}")
-    settings.emit({"pods": [pod_document(pod) for pod in pods]}, Table(headings, rows, "STATE"))
+    settings.emit({"pods": [pod_document(pod) for pod in pods]}, TextTable(headings, rows, "STATE"))

@@ -6,7 +6,7 @@ import click
 
 from harness.cli.options import Settings, complete_network, needs_root, verb, warn
 from harness.output import say, write
-from harness.table import Table
+from harness.table import TextTable
 
 _COUNTED = 10**9
 """Larger numbers of addresses are rounded in the table."""
@@ -44,7 +44,7 @@ def _show_all(settings: Settings) -> None:
         )
     rows = [[", ".join(each) if isinstance(each, list) else str(each) for each in one.values()] for one in document]
     headings = ("NETWORK", "VERSION", "PLUGINS", "CAPABILITIES", "FILE")
-    settings.emit({"networks": document}, Table(headings, rows))
+    settings.emit({"networks": document}, TextTable(headings, rows))
 
 
 def _show_addresses(settings: Settings, name: str) -> None:
@@ -76,12 +76,12 @@ def _show_addresses(settings: Settings, name: str) -> None:
         ]
         for each in ranges
     ]
-    settings.emit(document, Table(("SUBNET", "RANGE", "GATEWAY", "USED", "FREE"), rows))
+    settings.emit(document, TextTable(("SUBNET", "RANGE", "GATEWAY", "USED", "FREE"), rows))
     if not settings.is_table or not reservations:
         return
     rows = [[each["address"], _holder(each), each["ifname"], each["containerID"]] for each in reservations]
     write("")
-    settings.emit({}, Table(("ADDRESS", "POD", "INTERFACE", "CONTAINER ID"), rows))
+    settings.emit({}, TextTable(("ADDRESS", "POD", "INTERFACE", "CONTAINER ID"), rows))
 
 
 def _number(count: int) -> str:

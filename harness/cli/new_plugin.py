@@ -6,7 +6,7 @@ import click
 
 from harness.cli.options import Settings, verb
 from harness.output import emit, say
-from harness.table import Table
+from harness.table import TextTable
 
 
 @verb("new-plugin")
@@ -21,5 +21,5 @@ def command(settings: Settings, *, name: str) -> None:
 
     written = write_distribution(name, Path.cwd())
     rows = [[str(path)] for path in written]
-    emit(settings.output, {"files": [str(path) for path in written]}, Table(("FILE",), rows))
+    emit(settings.output, {"files": [str(path) for path in written]}, TextTable(("FILE",), rows))
     say(f"Next: pip install --editable './{name}[test]', then pytest {name}; {name}/README.md tells more")

@@ -15,7 +15,7 @@ from harness.cli.option_types import folders_of
 from harness.cli.traced_verb import trace_options, traceable
 from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, DEFAULT_STATE_DIR, OWN_CONF_DIR
 from harness.output import emit, say, say_changes
-from harness.table import Table
+from harness.table import TextTable
 
 if TYPE_CHECKING:
     from harness.kubelet.paths import KubeletPaths
@@ -88,7 +88,9 @@ class Settings:
 
         return Runtime(node, bin_dirs=bin_dirs, observe=execution_logger(self.verbose), warn=say)
 
-    def emit(self, document: Mapping[str, object], table: Table, changes: "Sequence[Difference] | None" = None) -> None:
+    def emit(
+        self, document: Mapping[str, object], table: TextTable, changes: "Sequence[Difference] | None" = None
+    ) -> None:
         """Print the result: `document`, with `changes` as its `diff`, or `table`, with `changes` as lines below it."""
         if changes is not None:
             document = {**document, "diff": [each.to_document() for each in changes]}

@@ -8,7 +8,7 @@ import click
 
 from harness.cli.options import Settings, cache_dir_option, complete_pod, namespace_option, needs_root, verb
 from harness.output import say
-from harness.table import Table
+from harness.table import TextTable
 
 if TYPE_CHECKING:
     from harness.views.path import PathResult
@@ -64,7 +64,7 @@ def command(
         if not protocol:
             protocol = 1 if destination.version == 4 else 58  # noqa: PLR2004 -- ICMP, ICMPv6
         result = find_path(namespaces, origin, Packet(_UNSPECIFIED[destination.version], destination, protocol, number))
-    settings.emit(_document(result), Table(_HEADINGS, [[*hop] for hop in result.hops]))
+    settings.emit(_document(result), TextTable(_HEADINGS, [[*hop] for hop in result.hops]))
     if settings.is_table and result.mtu:
         say(f"Smallest MTU: {result.mtu} ({result.mtu_at})")
     return {"delivered": 0, "leaves": 0, "unsure": 2}.get(result.verdict, 1)

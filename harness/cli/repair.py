@@ -11,7 +11,7 @@ import click
 from harness.cli.options import Settings, cache_dir_option, needs_root, only_networks_option, verb, warn
 from harness.locations import DEFAULT_BIN_DIR
 from harness.output import say, seconds
-from harness.table import Table
+from harness.table import TextTable
 
 if TYPE_CHECKING:
     from harness.libcni.repair import Repair
@@ -61,7 +61,7 @@ def command(settings: Settings, *, names: tuple[str, ...], cache_dirs: tuple[Pat
     with node.in_use():
         repairs = repairing.repair()
     document = [_document(each) for each in repairs]
-    settings.emit({"attachments": document}, Table(_HEADINGS, [_row(each) for each in repairs], "REPAIR"))
+    settings.emit({"attachments": document}, TextTable(_HEADINGS, [_row(each) for each in repairs], "REPAIR"))
     return 1 if any(_is_failure(each) for each in repairs) else 0
 
 

@@ -24,7 +24,7 @@ from harness.cli.options import Settings, needs_root, verb
 from harness.cli.readiness import POLL_S, ReadinessTimes, ReadinessWatch, progress
 from harness.cli.traced_verb import record_option
 from harness.output import say
-from harness.table import Table
+from harness.table import TextTable
 
 if TYPE_CHECKING:
     from harness.kubelet.assembly import Assembled
@@ -89,7 +89,7 @@ def command(
 
     settings.emit(
         {"pods": [pod_document(pod, status) for pod, status in now]},
-        Table(POD_HEADINGS, [pod_row(pod, status) for pod, status in now], "STATUS"),
+        TextTable(POD_HEADINGS, [pod_row(pod, status) for pod, status in now], "STATUS"),
     )
     for line in failures:
         say(line)

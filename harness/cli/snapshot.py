@@ -7,7 +7,7 @@ import click
 
 from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb, warn
 from harness.output import say
-from harness.table import Table
+from harness.table import TextTable
 
 if TYPE_CHECKING:
     from harness.snapshot import Snapshot
@@ -65,7 +65,7 @@ def command(
         snapshot = take_node(node, wanted, folders)
     for line in snapshot.missing:
         say(line)
-    settings.emit(snapshot.to_document(), Table(_HEADINGS, _rows(snapshot)))
+    settings.emit(snapshot.to_document(), TextTable(_HEADINGS, _rows(snapshot)))
 
 
 def _labelled(text: str) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cli.options import Settings, needs_root, only_networks_option, verb
 from harness.output import say
-from harness.table import Table
+from harness.table import TextTable
 
 if TYPE_CHECKING:
     from harness.libcni.execute import Execution, PluginError
@@ -61,7 +61,7 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
         ]
         for each in document
     ]
-    settings.emit({"networks": document}, Table(("NETWORK", "STATUS", "CODE", "MESSAGE"), rows, "STATUS"))
+    settings.emit({"networks": document}, TextTable(("NETWORK", "STATUS", "CODE", "MESSAGE"), rows, "STATUS"))
     return 0 if all(each["ready"] for each in document) else 1
 
 

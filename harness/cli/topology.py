@@ -6,7 +6,7 @@ import click
 
 from harness.cli.options import Settings, cache_dir_option, needs_root, verb
 from harness.output import say, write
-from harness.table import Table
+from harness.table import TextTable
 
 _FORMATS = ("tree", "dot", "mermaid", "svg")
 
@@ -37,7 +37,7 @@ def command(settings: Settings, *, form: str, cache_dirs: tuple[Path, ...]) -> N
     for line in topology.missing:
         say(line)
     if not settings.is_table:
-        settings.emit(topology.to_document(), Table((), ()))
+        settings.emit(topology.to_document(), TextTable((), ()))
         return
     drawn = {"tree": tree, "dot": dot, "mermaid": mermaid, "svg": svg}[form](topology)
     for line in drawn:

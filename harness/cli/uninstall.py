@@ -2,7 +2,7 @@
 
 from harness.cli.options import Settings, verb
 from harness.output import say
-from harness.table import Table
+from harness.table import TextTable
 
 
 @verb("uninstall", makes_folders=True)
@@ -26,4 +26,4 @@ def command(settings: Settings) -> None:
     outcomes = (("removed", done.removed), ("restored", done.restored), ("kept, changed since", done.changed))
     document = {state.partition(",")[0]: [str(path) for path in paths] for state, paths in outcomes}
     rows = [[str(path), state] for state, paths in outcomes for path in paths]
-    settings.emit(document, Table(("FILE", "STATE"), rows))
+    settings.emit(document, TextTable(("FILE", "STATE"), rows))

@@ -10,7 +10,7 @@ import click
 
 from harness.cli.options import Settings, verb
 from harness.output import say
-from harness.table import Table
+from harness.table import TextTable
 
 if TYPE_CHECKING:
     from harness.libcni.networks import NetworkList
@@ -39,7 +39,7 @@ def command(settings: Settings, *, files: tuple[Path, ...]) -> int:
         say(f"Warning: {overlap}")
     rows = [row for verdict in verdicts for row in verdict.rows()]
     document = {"networks": [vars(verdict) for verdict in verdicts]}
-    settings.emit(document, Table(("NETWORK", "VERDICT", "FINDING", "FILE"), rows, "VERDICT"))
+    settings.emit(document, TextTable(("NETWORK", "VERDICT", "FINDING", "FILE"), rows, "VERDICT"))
     return 1 if any(verdict.problems for verdict in verdicts) else 0
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from harness.cli.options import Settings, verb
 from harness.locations import DEFAULT_BIN_DIR
 from harness.output import write
-from harness.table import Table
+from harness.table import TextTable
 from skel.versions import REFERENCE_RELEASE, SUPPORTED
 
 _TIMEOUT_S = 5.0
@@ -59,7 +59,7 @@ def command(settings: Settings) -> None:
         write(
             f"Its plugins print {REFERENCE_RELEASE}: the release of containernetworking/plugins that they behave as\n"
         )
-    settings.emit(document, Table(("PLUGIN", "VERSION", "SUITE", "CNI VERSIONS", "FOLDER"), rows))
+    settings.emit(document, TextTable(("PLUGIN", "VERSION", "SUITE", "CNI VERSIONS", "FOLDER"), rows))
 
 
 def _executables(folder: Path) -> list[str]:

@@ -8,7 +8,7 @@ import yaml
 
 from harness.cli.options import warn
 from harness.output import UNPRINTABLE, emit, replace_line, say, say_changes, write
-from harness.table import Table
+from harness.table import TextTable
 
 HOSTILE = "a\x1b]0;t\x07\x1b[31m\x9b2J\u202eb\u2066\u200b\U000e0041\x85\u2028\ud800\x7f\r\ufeff"
 
@@ -31,7 +31,7 @@ def test_every_control_and_format_character_is_escaped(category: str) -> None:
 
 @pytest.mark.parametrize("form", ["table", "wide", "json", "yaml"])
 def test_emit_escapes_names_and_values(form: str, capsys: pytest.CaptureFixture[str]) -> None:
-    emit(form, {HOSTILE: [HOSTILE, {"plain": "ümläut"}]}, Table((HOSTILE,), [[HOSTILE], ["x\nforged row"]]))
+    emit(form, {HOSTILE: [HOSTILE, {"plain": "ümläut"}]}, TextTable((HOSTILE,), [[HOSTILE], ["x\nforged row"]]))
 
     shown = capsys.readouterr().out
     assert only_printable(shown)
@@ -42,9 +42,9 @@ def test_emit_escapes_names_and_values(form: str, capsys: pytest.CaptureFixture[
 def test_json_and_yaml_keep_values_exact(capsys: pytest.CaptureFixture[str]) -> None:
     document = {HOSTILE: [HOSTILE, f"two\nlines {HOSTILE}", "plain: ümläut 🙂", "yes", "1.10", ""], "n": 1.5, "b": None}
 
-    emit("json", document, Table((), []))
+    emit("json", document, TextTable((), []))
     as_json = capsys.readouterr().out
-    emit("yaml", document, Table((), []))
+    emit("yaml", document, TextTable((), []))
     as_yaml = capsys.readouterr().out
 
     assert json.loads(as_json) == document

@@ -7,7 +7,7 @@ import pytest
 
 from harness.bench.measurements import Measurements, Work
 from harness.bench.suites import OURS, PLAIN, REFERENCE
-from harness.table import Table
+from harness.table import TextTable
 from tools.bench.pages import MarkerError, check_markers, filled, markdown, write_between_markers
 from tools.bench.rows import Extent, judged, rows, table
 from tools.bench.run import Run
@@ -93,7 +93,7 @@ def test_the_document_has_every_row(recording: Measurements) -> None:
 
 
 def test_markdown_has_figures_to_the_right() -> None:
-    table = Table(("work", "ms"), [["ADD", "1.5"], ["DEL", ""]])
+    table = TextTable(("work", "ms"), [["ADD", "1.5"], ["DEL", ""]])
 
     assert markdown(table) == "| work | ms |\n| --- | ---: |\n| ADD | 1.5 |\n| DEL | - |"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.table import Table
+from harness.table import TextTable
 from harness.terminal import _cell
 
 
@@ -23,7 +23,7 @@ from harness.terminal import _cell
     ],
 )
 def test_the_status_of_a_pod_has_the_colour_of_its_meaning(word: str, colour: str) -> None:
-    table = Table(("NAME", "STATUS"), [], "STATUS")
+    table = TextTable(("NAME", "STATUS"), [], "STATUS")
 
     assert _cell(table, "STATUS", word).style == colour
     assert _cell(table, "NAME", word).style == ""

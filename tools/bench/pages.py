@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from harness.files import write_atomically
-from harness.table import Table
+from harness.table import TextTable
 
 _MARKED = re.compile(r"(<!-- bench: (?P<name>[a-z]+) -->\n).*?(<!-- /bench -->)", re.DOTALL)
 
@@ -14,7 +14,7 @@ class MarkerError(Exception):
     """There is no place for the tables."""
 
 
-def markdown(table: Table) -> str:
+def markdown(table: TextTable) -> str:
     """Return a table in Markdown: figures to the right."""
     rows = [[cell or "-" for cell in row] for row in table.rows]
     numeric = [all(not cell[:1].isalpha() for cell in column) for column in zip(*rows, strict=True)]

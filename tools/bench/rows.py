@@ -8,7 +8,7 @@ from typing import Final
 
 from harness.bench.measurements import Measurements, Ratio, Work, percentile
 from harness.bench.suites import MASQUERADED, OURS, PLAIN, REFERENCE
-from harness.table import Table
+from harness.table import TextTable
 from tools.bench.networks import CHAIN, CHAINED, FIVE, PORTS
 from tools.bench.subjects import DIRECT, FLOOR, PYTHON
 
@@ -178,10 +178,10 @@ def _judged(row: Row, recording: Measurements) -> Judged:
     )
 
 
-def table(results: Sequence[Judged]) -> Table:
+def table(results: Sequence[Judged]) -> TextTable:
     """Return them as a table, times in milliseconds."""
     headings = ("work", "ours, ms", "p25", "against", "ms", "p25", "ratio", "95 %", "at most", "reached")
-    return Table(headings, [_cells(each) for each in results])
+    return TextTable(headings, [_cells(each) for each in results])
 
 
 def _cells(each: Judged) -> list[str]:

@@ -7,7 +7,7 @@ from harness.conformance.catalogue import Check
 from harness.conformance.report.wording import check_entry, place, unchecked_table
 from harness.conformance.selection import section_name, section_names
 from harness.conformance.sentences import Sentence
-from harness.table import Table
+from harness.table import TextTable
 
 
 def catalogue_document(checks: Sequence[Check], sentences: Iterable[Sentence]) -> dict[str, object]:
@@ -19,26 +19,30 @@ def catalogue_document(checks: Sequence[Check], sentences: Iterable[Sentence]) -
     }
 
 
-def checks_table(checks: Sequence[Check]) -> Table:
+def checks_table(checks: Sequence[Check]) -> TextTable:
     """Return the checks as a table."""
     rows = [
         [check.id, str(check.level), ", ".join(sorted(check.profiles)), place(check.enforced[0]), check.title]
         for check in checks
     ]
-    return Table(("CHECK", "LEVEL", "PROFILES", "SECTION", "DEMAND"), rows)
+    return TextTable(("CHECK", "LEVEL", "PROFILES", "SECTION", "DEMAND"), rows)
 
 
-def sections_table(checks: Sequence[Check]) -> Table:
+def sections_table(checks: Sequence[Check]) -> TextTable:
     """Return the sections of these checks' sentences as a table: the names that `--section` takes."""
     names = section_names(checks)
-    numbers = Counter(name for check in checks for name in set(map(section_name, check.enforced)))
-    rows = [[name, str(numbers[name]), title] for name, title in sorted(names.items())]
-    return Table(("SECTION", "CHECKS", "HEADINGS"), rows)
+    rows = [[name, str(sum(_is_of(check, name) for check in checks)), title] for name, title in sorted(names.items())]
+    return TextTable(("SECTION", "CHECKS", "HEADINGS"), rows)
 
 
-def unchecked_of_plugins(sentences: Iterable[Sentence]) -> Table:
-    """Return the sentences about plugins that no check can enforce as a table."""
-    return unchecked_table(_without_check(sentences))
+def unchecked_table(sentences: Iterable[Sentence]) -> TextTable:
+    """Return the sentences that no check can enforce as a table."""
+    rows = [[each.id, each.level, place(each), each.why_not] for each in _without_check(sentences)]
+    return TextTable(("SENTENCE", "LEVEL", "SECTION", "WHY NO CHECK ENFORCES IT"), rows)
+
+
+def _is_of(check: Check, name: str) -> bool:
+    return any(section_name(sentence) == name for sentence in check.enforced)
 
 
 def _without_check(sentences: Iterable[Sentence]) -> list[Sentence]:

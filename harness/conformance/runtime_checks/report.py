@@ -13,7 +13,7 @@ from harness.conformance.runtime_checks.records import RecordedCall
 from harness.conformance.sentences import Sentence
 from harness.output import printable
 from harness.shell_command import one_line_command
-from harness.table import Table
+from harness.table import TextTable
 
 _OUTCOMES: Final = (Outcome.PASS, Outcome.FAIL, Outcome.WARN, Outcome.NOT_EXAMINED)
 _SHOWN: Final = 3
@@ -66,15 +66,16 @@ def catalogue_of_runtimes(checks: Sequence[RuntimeCheck], sentences: Sequence[Se
     return {"checks": [_entry(check) for check in checks], "without_check": unchecked}
 
 
-def catalogue_table(checks: Sequence[RuntimeCheck]) -> Table:
+def catalogue_table(checks: Sequence[RuntimeCheck]) -> TextTable:
     """Return the checks as a table."""
     rows = [[check.id, str(check.level), place(check.enforced[0]), check.title] for check in checks]
-    return Table(("CHECK", "LEVEL", "SECTION", "DEMAND"), rows)
+    return TextTable(("CHECK", "LEVEL", "SECTION", "DEMAND"), rows)
 
 
-def unchecked_of_runtimes(sentences: Sequence[Sentence]) -> Table:
+def unchecked_of_runtimes(sentences: Sequence[Sentence]) -> TextTable:
     """Return the sentences about runtimes that no check can enforce as a table."""
-    return unchecked_table(_unchecked(sentences))
+    rows = [[each.id, each.level, place(each), each.why_not] for each in _unchecked(sentences)]
+    return TextTable(("SENTENCE", "LEVEL", "SECTION", "WHY NO CHECK ENFORCES IT"), rows)
 
 
 def _unchecked(sentences: Sequence[Sentence]) -> list[Sentence]:
