@@ -88,7 +88,7 @@ def missing(tables: Tables, owner: Owner, forwarding: Forwarding) -> list[Forwar
     return None if _holds(tables, owner, forwarding) else _lost(tables, owner, forwarding)
 
 
-def _lost(tables: Tables, owner: Owner, forwarding: Forwarding) -> list[PortMapping]:
+def _lost(tables: Tables, owner: Owner, forwarding: Forwarding) -> list[ForwardedPort]:
     mappings = forwarding.mappings
     if len(mappings) == 1:
         return list(mappings)

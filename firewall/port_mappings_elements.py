@@ -5,7 +5,7 @@ ADD. If another container has a port of the host, an ADD is refused, with the ho
 """
 
 from firewall.owner import Owner, quoted, unquoted
-from firewall.port_mapping import PROTOCOLS, Forwarding, PortMapping
+from firewall.port_mapping import PROTOCOLS, ForwardedPort, Forwarding
 from firewall.tables import OWNERS, owner_key
 from lean.contextlib import suppress
 from lean.hashing import sha256
@@ -89,12 +89,12 @@ def rivals_of(mapping: ForwardedPort) -> tuple[str, bytes]:
     return f"{ADDRESS_PORTS}{mapping.address.version}", _packed(mapping.protocol, str(mapping.host_port))
 
 
-def general_place(mapping: PortMapping) -> ElementPlace:
+def general_place(mapping: ForwardedPort) -> ElementPlace:
     """Return the place of the same port on all addresses of the host."""
     return place_of(_word(mapping._replace(host_address=None)))
 
 
-def mapping_in(place: ElementPlace, value: bytes) -> PortMapping | None:
+def mapping_in(place: ElementPlace, value: bytes) -> ForwardedPort | None:
     """Return the mapping that an element is; None for an element of another kind."""
     if place.name[:-1] not in {PORTS, ADDRESS_PORTS}:
         return None
@@ -240,7 +240,7 @@ def _is_own(element: Element, owner: Owner) -> bool:
     return element.comment == owner.label() or is_elsewhere(element, owner)
 
 
-def _taken(mapping: PortMapping, place: ElementPlace, element: Element) -> CniError:
+def _taken(mapping: ForwardedPort, place: ElementPlace, element: Element) -> CniError:
     its = mapping_in(place, element.value)
     held = its.described() if its else "it"
     holder = Owner.from_label(element.comment)

@@ -42,7 +42,7 @@ first two chains have these conditions. If other programs flush or delete rules 
 import errno
 
 from firewall.owner import Owner
-from firewall.port_mapping import Forwarding, PortMapping
+from firewall.port_mapping import ForwardedPort, Forwarding
 from firewall.port_mappings_elements import (
     OBJECTS,
     ElementPlace,
@@ -221,7 +221,7 @@ def _change(transaction: Transaction, seen: SeenPorts, owner: Owner, wanted: dic
         transaction.add_elements(OWNERS, listed)
 
 
-def _remove(netfilter: Netfilter, table: NftTable, owner: Owner) -> list[PortMapping]:
+def _remove(netfilter: Netfilter, table: NftTable, owner: Owner) -> list[ForwardedPort]:
     doing = f"stop forwarding ports to {owner.container_id}"
     label = owner.label()
     for _ in attempts(doing):
@@ -242,7 +242,7 @@ def _remove(netfilter: Netfilter, table: NftTable, owner: Owner) -> list[PortMap
     return []
 
 
-def _forwarded(table: NftTable) -> list[tuple[PortMapping | None, Owner]]:
+def _forwarded(table: NftTable) -> list[tuple[ForwardedPort | None, Owner]]:
     if table.uses() is None:
         return []
     found = []

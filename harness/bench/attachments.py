@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.bench.process import Chain, PluginFailedError, ProcessRequest, TimedExecution, run_chains, run_one
-from harness.libcni.attachment import PROTOCOL_VARIABLES, Attachment
+from harness.libcni.attachment import PROTOCOL_VARIABLES, ContainerAttachment
 from harness.libcni.execute import Executor
 from harness.libcni.networks import NetworkList
 from harness.libcni.request import request_config

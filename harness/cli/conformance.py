@@ -201,7 +201,7 @@ def clean(settings: Settings, *, names: tuple[str, ...]) -> None:
     removed = list(names or kept)
     for name in removed:
         remove_kept(name, settings.state_dir)
-    settings.emit({"removed": removed}, Table(("REMOVED",), [[name] for name in removed]))
+    settings.emit({"removed": removed}, TextTable(("REMOVED",), [[name] for name in removed]))
 
 
 @click.command("session", hidden=True)

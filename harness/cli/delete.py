@@ -14,7 +14,7 @@ from harness.table import TextTable
 if TYPE_CHECKING:
     from harness.kubelet.v1 import V1Pod
     from harness.runtime.node_snapshot import StateBefore
-    from harness.runtime.pod_lifecycle import Runtime
+    from harness.runtime.pod_lifecycle import PodRuntime
     from harness.snapshot import Difference
 
 

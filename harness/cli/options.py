@@ -84,9 +84,9 @@ class Settings:
     def runtime(self, node: "Node", bin_dirs: Sequence[Path]) -> "PodRuntime":
         """Return the runtime of a node: it logs executions of plugins as -v asks, and its warnings go to stderr."""
         from harness.cli.execution_log import execution_logger
-        from harness.runtime.pod_lifecycle import Runtime
+        from harness.runtime.pod_lifecycle import PodRuntime
 
-        return Runtime(node, bin_dirs=bin_dirs, observe=execution_logger(self.verbose), warn=say)
+        return PodRuntime(node, bin_dirs=bin_dirs, observe=execution_logger(self.verbose), warn=say)
 
     def emit(
         self, document: Mapping[str, object], table: TextTable, changes: "Sequence[Difference] | None" = None

@@ -13,7 +13,7 @@ from harness.conformance.outside_changes import command, succeeds
 from harness.conformance.requests import TrialContainer
 from harness.conformance.trial import Trial
 from harness.overload import overload
-from harness.runtime.processes import Process
+from harness.runtime.site import NodeProcess
 from harness.snapshot import Snapshot
 from skel.result import Result, Route
 
@@ -153,7 +153,7 @@ def remove_qdisc(trial: Trial, qdisc: Qdisc) -> bool:
     return succeeds(trial, qdisc.netns, "tc", "qdisc", "del", "dev", device, *where)
 
 
-def settled_processes(trial: Trial) -> list[Process]:
+def settled_processes(trial: Trial) -> list[NodeProcess]:
     """Return the trial's processes once two readings agree: one that was just started has not its own name yet."""
     deadline = time.monotonic() + max(_SECONDS, overload())
     found = trial.site.processes()
@@ -165,7 +165,7 @@ def settled_processes(trial: Trial) -> list[Process]:
     return found
 
 
-def added_processes(trial: Trial, before: Sequence[Process]) -> list[Process]:
+def added_processes(trial: Trial, before: Sequence[NodeProcess]) -> list[NodeProcess]:
     """Return the new processes of each program that more of them execute than before, after time for their end."""
     began = time.monotonic()
     left = _added(before, trial.site.processes())
@@ -175,7 +175,7 @@ def added_processes(trial: Trial, before: Sequence[Process]) -> list[Process]:
     return left
 
 
-def _added(before: Sequence[Process], now: Sequence[Process]) -> list[Process]:
+def _added(before: Sequence[NodeProcess], now: Sequence[NodeProcess]) -> list[NodeProcess]:
     known = {(each.pid, each.started) for each in before}
     earlier, later = Counter(map(_program, before)), Counter(map(_program, now))
     return [
@@ -185,5 +185,5 @@ def _added(before: Sequence[Process], now: Sequence[Process]) -> list[Process]:
     ]
 
 
-def _program(process: Process) -> str:
+def _program(process: NodeProcess) -> str:
     return process.command.partition(" ")[0]

@@ -19,7 +19,7 @@ from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
 from harness.runtime.site import remove_kept
 from harness.shell_command import one_line_command
-from netlink.user_namespace import in_user_namespace
+from netlink.own_namespaces import in_user_namespace
 from skel.versions import at_least
 
 ORDINARY_ADD: Final = "add-prints-result"

@@ -20,7 +20,7 @@ from harness.conformance.subject import Subject
 from harness.libcni.execute import Executor, PluginNotFoundError
 from harness.runtime.node import Node
 from harness.runtime.site import Site
-from netlink.user_namespace import in_user_namespace
+from netlink.own_namespaces import in_user_namespace
 
 _SECONDS: Final = 5.0
 """The time limit of an execution without a verb."""

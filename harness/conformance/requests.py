@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypedDict
 
 from harness.conformance.subject import Subject
-from harness.libcni.attachment import Attachment
+from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.execute import Execution, execution_of, inherited
 from harness.libcni.request import request_config
 from harness.runtime.kubernetes import pod_cni_args
@@ -91,13 +91,13 @@ def config_of(
     return json.dumps(present, separators=(",", ":")).encode()
 
 
-def attachment_of(container: TrialContainer | None) -> Attachment:
+def attachment_of(container: TrialContainer | None) -> ContainerAttachment:
     """Return the attachment of a container, as containerd asks for one; an empty attachment for None."""
     if container is None:
-        return Attachment(container_id="", netns="", ifname="")
+        return ContainerAttachment(container_id="", netns="", ifname="")
     container_id = container.container_id
     pod = pod_cni_args("default", f"pod-{container_id[:8]}", container_id, container_id[:32])
-    return Attachment(container_id, container.netns, container.ifname, cni_args=tuple(pod.items()))
+    return ContainerAttachment(container_id, container.netns, container.ifname, cni_args=tuple(pod.items()))
 
 
 def execute(  # noqa: PLR0913 -- a run, its surroundings and its observer

@@ -18,7 +18,7 @@ from harness.runtime.pods import Pod, PodNetwork
 from harness.runtime.result_comparison import compare
 from harness.snapshot import Snapshot, take
 from harness.snapshot.compare import THINGS
-from harness.snapshot.words import things_in_words
+from harness.snapshot.descriptions import described_things
 from netlink.link import Link
 from netlink.routes import KernelRoute
 
@@ -128,6 +128,6 @@ def firewall_entries(snapshot: Snapshot, place: str, pod: Pod) -> list[tuple[str
     about = re.compile(rf"(?<![\w.:])({words})(?![\w:]|\.\d|/(?!32\b|128\b)\d)")
     found = []
     for section in _SECTIONS:
-        lines = things_in_words(THINGS[section], snapshot.section(place, section))
+        lines = described_things(THINGS[section], snapshot.section(place, section))
         found += [(THINGS[section], line) for line in lines if about.search(line)]
     return found

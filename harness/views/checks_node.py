@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from firewall.owner import Owner
 from harness.libcni.networks import NetworkList
-from harness.runtime.leftovers import Survey, survey
+from harness.runtime.leftovers import AttachmentSurvey, survey
 from harness.runtime.network_addresses import network_addresses
 from harness.runtime.node import Node
 from harness.runtime.node_snapshot import NODE
 from harness.runtime.pods import PodRecordError
 from harness.runtime.reservations import read_reservations
-from harness.runtime.unserved import PORT_MAPPINGS, host_ports
+from harness.runtime.unserved_requests import PORT_MAPPINGS, host_ports
 from harness.snapshot.compare import THINGS
 from harness.snapshot.descriptions import described_things
 from harness.views.attachments import KnownAttachment, plugins_of
@@ -170,7 +170,7 @@ def check_leftovers(state: NodeState, node: Node, networks: Iterable[NetworkList
     try:
         found = survey(node, networks)
     except PodRecordError:  # the containers on record are not known, so nothing can be called a leftover
-        found = Survey((), ())
+        found = AttachmentSurvey((), ())
     yield from _links(state, found)
     yield from _results(state, found)
     yield from _leases(state, node, found)
@@ -179,7 +179,7 @@ def check_leftovers(state: NodeState, node: Node, networks: Iterable[NetworkList
     yield from _full_ranges(node, networks)
 
 
-def _remedy(state: NodeState, found: Survey, network: str, container_id: str) -> str:
+def _remedy(state: NodeState, found: AttachmentSurvey, network: str, container_id: str) -> str:
     """Return a remedy that harms no pod: gc frees leftovers alone, and this says why gc would keep it."""
     known = found.find(network, container_id)
     if known is not None and known.living:
@@ -189,7 +189,7 @@ def _remedy(state: NodeState, found: Survey, network: str, container_id: str) ->
     return f"{state.commands.harness('gc')}, twice: the first one names it, a later one frees it"
 
 
-def _links(state: NodeState, found: Survey) -> Iterator[Fault]:
+def _links(state: NodeState, found: AttachmentSurvey) -> Iterator[Fault]:
     known = {Owner(*each.key) for each in state.known}
     for link in state.here.links:
         owner = Owner.from_label(link.alias) if link.alias else None
@@ -207,7 +207,7 @@ def _links(state: NodeState, found: Survey) -> Iterator[Fault]:
             yield Fault("orphan-netns", name, (), what, _KILLED, remedy)
 
 
-def _results(state: NodeState, found: Survey) -> Iterator[Fault]:
+def _results(state: NodeState, found: AttachmentSurvey) -> Iterator[Fault]:
     for each in state.known:
         if each.is_ours or not each.netns or state.view_of(each) is not None:
             continue
@@ -219,7 +219,7 @@ def _results(state: NodeState, found: Survey) -> Iterator[Fault]:
         yield Fault("orphan-result", each.container_id, (each.pod or each.container_id,), what, cause, remedy)
 
 
-def _leases(state: NodeState, node: Node, found: Survey) -> Iterator[Fault]:
+def _leases(state: NodeState, node: Node, found: AttachmentSurvey) -> Iterator[Fault]:
     known = {(each.network.name, each.container_id) for each in state.known}
     networks = node.var_lib_cni / "networks"
     for folder in sorted(networks.iterdir()) if networks.is_dir() else []:

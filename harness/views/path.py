@@ -238,7 +238,7 @@ class _Walk:
 
     def _route(
         self, place: PathNamespace, iif: int, source: Address | None, via: Link | None = None
-    ) -> tuple[Route, Address | None]:
+    ) -> tuple[KernelRoute, Address | None]:
         asked = RoutedPacket(
             self.packet.destination, source, iif, self.packet.mark, self.packet.protocol, self.packet.port or 0
         )
@@ -263,7 +263,7 @@ class _Walk:
             return f"net.ipv4.conf.{via.name}.forwarding is 0"
         return f"no route to {self.packet.destination}"
 
-    def _say_route(self, place: PathNamespace, route: Route, oif: str) -> None:
+    def _say_route(self, place: PathNamespace, route: KernelRoute, oif: str) -> None:
         via = f" via {route.gateway}" if route.gateway is not None else ""
         self.tell(place.label, "route", f"{self.packet.destination}{via} dev {oif}")
         if route.mtu:
@@ -272,7 +272,7 @@ class _Walk:
     def _next_hop(self, route: KernelRoute) -> Address:
         return route.gateway if route.gateway is not None else self.packet.destination
 
-    def _out(self, place: PathNamespace, route: Route) -> str:
+    def _out(self, place: PathNamespace, route: KernelRoute) -> str:
         name = place.state.name(route.ifindex)
         if not name:
             raise _End("dropped", place.label, f"no route to {self.packet.destination}")

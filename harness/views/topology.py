@@ -143,7 +143,7 @@ def _link(
     )
 
 
-def _is_shown_route(route: Route) -> bool:
+def _is_shown_route(route: KernelRoute) -> bool:
     return not (route.dst.is_link_local or route.dst.is_multicast)
 
 

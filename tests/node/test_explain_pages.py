@@ -13,7 +13,7 @@ import pytest
 from PIL import Image, ImageStat
 
 from harness.conformance.finding import Outcome
-from harness.conformance.report.run_page import run_page
+from harness.conformance.report.page import run_page
 from harness.views.explanation import Explanation, explain_run, page
 from harness.views.recorded_runs import RecordedRun, RecordedRuns
 from tests.browser import PHONE, WIDE, Browser, Page, View, running_browser

@@ -83,6 +83,7 @@ def test_tables_show_medians_and_ratios_to_the_last_suite(recording: Measurement
     assert tables["costs"].rows[0] == [PLAIN, OURS, "6.0", "", "1.0", "50.0", "3.0", "14.0"]
 
 
+@pytest.mark.slow("matplotlib is slow to load; the numbers of the report are in make test")
 def test_plots_are_drawn_as_svg_and_png(recording: Measurements, tmp_path: Path) -> None:
     paths = [tmp_path / "new" / "plot.svg", tmp_path / "plot.png"]
     check_plots(paths)

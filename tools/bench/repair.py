@@ -22,7 +22,7 @@ from typing import Final
 from harness.bench.resources import process_tree
 from harness.bench.spawner import Spawner
 from harness.bench.suite_node import serving
-from harness.libcni.attachment import Attachment
+from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.cache import ResultCache
 from harness.libcni.execute import Executor
 from harness.libcni.networks import NetworkList, parse_network_list

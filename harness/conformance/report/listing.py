@@ -31,18 +31,14 @@ def checks_table(checks: Sequence[Check]) -> TextTable:
 def sections_table(checks: Sequence[Check]) -> TextTable:
     """Return the sections of these checks' sentences as a table: the names that `--section` takes."""
     names = section_names(checks)
-    rows = [[name, str(sum(_is_of(check, name) for check in checks)), title] for name, title in sorted(names.items())]
+    numbers = Counter(name for check in checks for name in set(map(section_name, check.enforced)))
+    rows = [[name, str(numbers[name]), title] for name, title in sorted(names.items())]
     return TextTable(("SECTION", "CHECKS", "HEADINGS"), rows)
 
 
-def unchecked_table(sentences: Iterable[Sentence]) -> TextTable:
-    """Return the sentences that no check can enforce as a table."""
-    rows = [[each.id, each.level, place(each), each.why_not] for each in _without_check(sentences)]
-    return TextTable(("SENTENCE", "LEVEL", "SECTION", "WHY NO CHECK ENFORCES IT"), rows)
-
-
-def _is_of(check: Check, name: str) -> bool:
-    return any(section_name(sentence) == name for sentence in check.enforced)
+def unchecked_of_plugins(sentences: Iterable[Sentence]) -> TextTable:
+    """Return the sentences about plugins that no check can enforce as a table."""
+    return unchecked_table(_without_check(sentences))
 
 
 def _without_check(sentences: Iterable[Sentence]) -> list[Sentence]:

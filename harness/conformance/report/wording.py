@@ -14,7 +14,7 @@ from harness.conformance.reproduce import Arguments, clean_command, command_of
 from harness.conformance.sentences import Sentence
 from harness.conformance.subject import Subject
 from harness.output import printable
-from harness.table import Table
+from harness.table import TextTable
 
 if TYPE_CHECKING:
     from harness.conformance.catalogue import Check
@@ -131,10 +131,10 @@ def reason(finding: Finding) -> str:
     return " ".join(f"{printable(finding.detail)}{cause}".split())
 
 
-def unchecked_table(sentences: Iterable[Sentence]) -> Table:
+def unchecked_table(sentences: Iterable[Sentence]) -> TextTable:
     """Return sentences that no check can enforce, with the reasons, as a table."""
     rows = [[each.id, each.level, place(each), each.why_not] for each in sentences]
-    return Table(("SENTENCE", "LEVEL", "SECTION", "WHY NO CHECK ENFORCES IT"), rows)
+    return TextTable(("SENTENCE", "LEVEL", "SECTION", "WHY NO CHECK ENFORCES IT"), rows)
 
 
 def label(outcome: Outcome) -> str:

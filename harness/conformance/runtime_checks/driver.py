@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from harness.conformance.runtime_side.networks import FIRST, NETWORKS, WitnessedNetwork
-from harness.conformance.runtime_side.records import Records, Report, add_report, read_records
-from harness.conformance.runtime_side.witness import install
+from harness.conformance.runtime_checks.networks import FIRST, NETWORKS, RecordedNetwork
+from harness.conformance.runtime_checks.recorder import install
+from harness.conformance.runtime_checks.records import Records, Report, add_report, read_records
 from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.cache import ResultCache
 from harness.libcni.execute import Executor, PluginError
@@ -32,32 +32,7 @@ _CAPABILITY_ARGS: Final = {
 }
 _CNI_ARGS: Final = (("IgnoreUnknown", "1"), ("K8S_POD_NAME", "witnessed"))
 _TIMEOUT_S: Final = 300.0
-"""For one witness, which does little: only a hang reaches it."""
-
-
-class RuntimeUnderTest(Protocol):
-    """The operations of a runtime that a course uses, as `Libcni` has them."""
-
-    def add(self, network: NetworkList, attachment: ContainerAttachment) -> Mapping[str, object]:
-        """Make an attachment."""
-
-    def delete(self, network: NetworkList, attachment: ContainerAttachment) -> None:
-        """Undo an attachment."""
-
-    def check(self, network: NetworkList, attachment: ContainerAttachment) -> None:
-        """Ask for the state of an attachment."""
-
-    def gc(self, network: NetworkList, valid: Sequence[tuple[str, str]]) -> object:
-        """Remove leftovers."""
-
-    def status(self, network: NetworkList) -> None:
-        """Ask whether an ADD can be served."""
-
-    def versions(self, network: NetworkList) -> None:
-        """Ask the first plugin for its versions."""
-
-    def read(self, path: Path) -> NetworkList:
-        """Read a network list. Raises NetworkError."""
+"""For one recorder, which does little: only a hang reaches it."""
 
 
 class OwnLibcni(Libcni):
@@ -150,11 +125,11 @@ def drive(driver: RuntimeDriver, networks: Sequence[str]) -> None:
 
 def _whole_life(driver: RuntimeDriver, network: NetworkList) -> None:
     """Two containers at once, one with two interfaces; CHECK, GC and everything else between."""
-    runtime, name = course.runtime, network.name
-    first, other = course.attachment(), course.attachment()
+    runtime, name = driver.runtime, network.name
+    first, other = driver.attachment(), driver.attachment()
     second = ContainerAttachment(first.container_id, first.netns, "net1", first.cni_args, first.capability_args)
-    course.ask("VERSION", name, lambda: runtime.versions(network))
-    course.ask("STATUS", name, lambda: runtime.status(network))
+    driver.ask("VERSION", name, lambda: runtime.versions(network))
+    driver.ask("STATUS", name, lambda: runtime.status(network))
     with ThreadPoolExecutor(2) as both:
         for added in [both.submit(driver.node.run, runtime.add, network, each) for each in (first, other)]:
             added.result()

@@ -7,7 +7,7 @@ import click
 
 from harness.conformance.catalogue import SPEC_VERSION, SUITE_VERSION
 from harness.conformance.finding import Outcome
-from harness.conformance.report.wording import check_entry, demand, label, place, tally, unchecked_table, wrapped
+from harness.conformance.report.wording import check_entry, demand, label, place, tally, wrapped
 from harness.conformance.runtime_checks.catalogue import Observation, RuntimeCheck, RuntimeFinding
 from harness.conformance.runtime_checks.records import RecordedCall
 from harness.conformance.sentences import Sentence

@@ -36,8 +36,8 @@ from harness.runtime.pods import PodNetwork
 from harness.runtime.sandbox import sandbox_exists
 from harness.runtime.unserved_requests import BANDWIDTH, PORT_MAPPINGS
 from lean import span
+from skel.environment import ifname_flaw
 from skel.errors import CniError
-from skel.names import ifname_flaw
 
 NETWORKS_ANNOTATION: Final = "k8s.v1.cni.cncf.io/networks"
 LOOPBACK_LIST: Final = b'{"cniVersion": "0.3.1", "name": "cni-loopback", "plugins": [{"type": "loopback"}]}'

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.conformance.runtime_side.course import Course
+from harness.conformance.runtime_checks.driver import RuntimeDriver
 from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.execute import PluginError
 from harness.libcni.networks import NetworkList, parse_network_list, read_network_file

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from contextlib import suppress
 
-from harness.conformance.runtime_side.demand import Observation, demand
-from harness.conformance.runtime_side.history import ATTACHMENT_VERBS, History
-from harness.conformance.runtime_side.wording import listed
+from harness.conformance.runtime_checks.catalogue import Observation, check, listed
+from harness.conformance.runtime_checks.history import ATTACHMENT_VERBS, History
 from skel.environment import check_container_id, ifname_flaw, parse_cni_args
 from skel.errors import CniError
 
