@@ -2,6 +2,9 @@
 
 `python -m tools.prose [PATH]...` reads Markdown, docstrings, and comments of Python, shell, make and C. It prints each
 place, then the counts per 1,000 words for each folder. With `--at-most N` the exit code is 1 above N in any of them.
+
+It also counts unclear names of test functions: their subject, condition or outcome has no noun. With
+`--names-at-most N` the exit code is 1 above N such names.
 """
 
 import argparse
@@ -27,12 +30,30 @@ HABITS: Final = {
 }
 """Each habit with its pattern. A sentence that ends with a question mark is left out."""
 
+_UNCLEAR: Final = re.compile(
+    r"""(?<=_)(?:
+        # a relative without its noun
+        what(?:ever)? | where(?:ver)? | which(?:ever)? | who(?:m|se|ever)? | those | that_of | (?:the_)?ones?_that
+        # a pronoun instead of a noun
+        | (?:any|every|no|some)_?body(?:_?s)?(?:_elses?)? | another_?s | th(?:at|is)_ones | theirs
+        | none_(?:is|of) | that_(?:are|is)_none
+        # idioms
+        | told | no_(?:business|obstacle|reason|say) | goes_also | all_the_same | as_ever | of_before | somehow
+        | (?:comes?|came)_to_no_end | sent_away
+    )(?=_|$)
+    | (?<=^test_)(?:and|but|it|nor|so|them|then|they)(?=_)  # the subject is in the test above
+    """,
+    re.VERBOSE,
+)
+"""Words that make a test's name unclear. A relative directly behind its noun is accepted: "pod that has no address"."""
+
 _CODE: Final = re.compile(
     r"^ *(`{3,4})[^\n]*\n.*?^ *\1 *$|``.*?``|`[^`\n]*`|<!--.*?-->|\]\([^)]*\)", re.DOTALL | re.MULTILINE
 )
 _SENTENCE_END: Final = re.compile(r"(?<=[.?!:;|])\s+|\n\s*\n")
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z'-]*")
 _HASH_COMMENT: Final = re.compile(r"(?:^|\s)#(?!!)\s?(.*)$")
+_TEST: Final = re.compile(r"^ *(?:async )?def (test_\w+)\(", re.MULTILINE)
 _C_COMMENT: Final = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 
@@ -94,12 +115,36 @@ def habits(passage: Passage) -> Iterator[tuple[str, int, str]]:
         begin = end
 
 
+def names_of_tests(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the line and the name of each test function in a Python file, or in a template of one. Raises OSError."""
+    if path.name.endswith((".py", ".py.in")):
+        text = path.read_text(errors="replace")
+        for found in _TEST.finditer(text):
+            yield text.count("\n", 0, found.start(1)) + 1, found[1]
+
+
+def unclear_words(name: str) -> str | None:
+    """Return the first words that make a test's name unclear, None if there are none."""
+    found = _UNCLEAR.search(name)
+    return found and found[0]
+
+
+def unclear_names(files: Iterable[Path]) -> list[str]:
+    """Return the places of test functions with unclear names, one a line. Raises OSError."""
+    return [
+        f"{_short(path)}:{line}: {name} ({words})"
+        for path in files
+        for line, name in names_of_tests(path)
+        if (words := unclear_words(name))
+    ]
+
+
 def rates(files: Iterable[Path]) -> tuple[list[str], dict[str, Counter[str]]]:
     """Return the places, one a line, and for each folder the counts of words and habits."""
     places: list[str] = []
     counts: dict[str, Counter[str]] = {}
     for path in files:
-        short = path.resolve().relative_to(_ROOT) if path.resolve().is_relative_to(_ROOT) else path
+        short = _short(path)
         of_folder = counts.setdefault(short.parts[0] if len(short.parts) > 1 else ".", Counter())
         for passage in passages(path):
             of_folder["words"] += len(_WORD.findall(passage.text))
@@ -107,6 +152,10 @@ def rates(files: Iterable[Path]) -> tuple[list[str], dict[str, Counter[str]]]:
                 of_folder[habit] += 1
                 places.append(f"{short}:{line}: {words}")
     return places, counts
+
+
+def _short(path: Path) -> Path:
+    return path.resolve().relative_to(_ROOT) if path.resolve().is_relative_to(_ROOT) else path
 
 
 def _tracked(paths: list[str]) -> list[Path]:
@@ -122,9 +171,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("paths", nargs="*", help="files and folders of the project; all of it unless given")
     parser.add_argument("--at-most", type=float, default=float("inf"), metavar="N", help="per 1,000 words")
+    parser.add_argument("--names-at-most", type=float, default=float("inf"), metavar="N", help="names of tests")
     options = parser.parse_args()
-    places, counts = rates(_tracked(options.paths))
-    for place in places:
+    files = _tracked(options.paths)
+    places, counts = rates(files)
+    names = unclear_names(files)
+    for place in places + names:
         sys.stdout.write(f"{place}\n")
     counts["total"] = sum(counts.values(), Counter())
     worst = 0.0
@@ -133,7 +185,9 @@ def main() -> int:
         worst = max(worst, *shares.values())
         told = ", ".join(f'"{habit}" {share:.1f}' for habit, share in shares.items())
         sys.stdout.write(f"{folder:12} {count['words']:7} words; per 1,000: {told}\n")
-    return int(worst > options.at_most)
+    number = sum(1 for path in files for _ in names_of_tests(path))
+    sys.stdout.write(f"{len(names)} of {number} names of tests are unclear\n")
+    return int(worst > options.at_most or len(names) > options.names_at_most)
 
 
 if __name__ == "__main__":

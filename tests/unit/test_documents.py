@@ -16,7 +16,7 @@ import yaml
 import skel
 from harness.cli.command_line import cli
 from tests.cli import ROOT
-from tools.prose import HABITS, Passage, habits, passages, rates
+from tools.prose import HABITS, Passage, habits, names_of_tests, passages, rates, unclear_names, unclear_words
 from tools.site.man import write_manual_pages
 
 
@@ -148,6 +148,36 @@ def test_habits_are_found_with_their_lines(tmp_path: Path) -> None:
 
     assert found == {"page.md": [("what is", 1), ("where there", 9)], "code.py": [("what is", 1), ("where there", 3)]}
     assert list(habits(Passage(page, 1, "Is this what it does?"))) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("what_a_pod_leaves_is_removed", "what"),
+        ("pod_stays_where_it_was", "where"),
+        ("links_are_those_of_the_pod", "those"),
+        ("one_that_is_taken_is_refused", "one_that"),
+        ("somebody_elses_bridge_is_kept", "somebody_elses"),
+        ("gateway_is_none_of_them", "none_of"),
+        ("it_is_unpacked_once", "it"),
+        ("add_has_no_reason_to_fail", "no_reason"),
+        ("route_is_told", "told"),
+        ("pod_that_has_no_address_is_refused", None),
+        ("whole_result_of_another_pod_is_kept", None),
+    ],
+)
+def test_unclear_names_of_tests_are_found(name: str, words: str | None) -> None:
+    assert unclear_words(f"test_{name}") == words
+
+
+def test_names_are_read_from_test_files_and_templates(tmp_path: Path) -> None:
+    text = "\nclass TestOne:\n    def test_it_works(self):\n        pass\n\n\nasync def test_add(node):\n    pass\n"
+    files = [tmp_path / name for name in ("test_one.py", "test_two.py.in", "page.md")]
+    for file in files:
+        file.write_text(text)
+
+    assert [list(names_of_tests(file)) for file in files] == [[(3, "test_it_works"), (7, "test_add")]] * 2 + [[]]
+    assert unclear_names(files) == [f"{file}:3: test_it_works (it)" for file in files[:2]]
 
 
 def test_pages_and_code_have_few_of_the_habits() -> None:
