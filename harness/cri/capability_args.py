@@ -17,9 +17,9 @@ from harness.runtime.unserved_requests import (
     PORT_MAPPINGS,
 )
 
-_LEAST_RATE: Final = 1_000
+_LEAST_RATE: Final = 1_000  # bits per second, as Kubernetes' pkg/util/bandwidth
 _GREATEST_RATE: Final = 10**15
-_ANY_BURST: Final = 2**32 - 1
+_ANY_BURST: Final = 2**32 - 1  # containerd's: the annotations limit the rate alone
 
 
 def capability_args(config: PodSandboxConfig) -> dict[str, object]:

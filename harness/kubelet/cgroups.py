@@ -20,7 +20,7 @@ _PERIOD_US: Final = 100_000
 _LEAST_QUOTA_US: Final = 1_000
 _LEAST_SHARES: Final = 2
 _MOST_SHARES: Final = 262_144
-_GUARANTEED_OOM: Final = -997
+_GUARANTEED_OOM: Final = -997  # these three: kubelet's qos/policy.go
 _BEST_EFFORT_OOM: Final = 1000
 _BURSTABLE_OOM: Final = (3, 999)
 

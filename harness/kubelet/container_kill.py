@@ -14,7 +14,7 @@ from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_container import V1Container
 from lean import recorded_by, recorder
 
-_LEAST_GRACE_S: Final = 2
+_LEAST_GRACE_S: Final = 2  # kubelet's minimumGracePeriodInSeconds
 _PARALLEL: Final = 32
 
 

@@ -25,7 +25,7 @@ from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_container import V1Container
 
 _LOG_NAME: Final = re.compile(r"(\d+)\.log")
-_LONGEST_NAME: Final = 255
+_LONGEST_NAME: Final = 255  # bytes of a file's name (NAME_MAX of limits.h)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from harness.kubelet.formats import format_pod
 from harness.kubelet.v1 import V1Pod
 from harness.runtime.resolv_conf import HOST_RESOLV_CONF
 
-_MAXIMUM_SERVERS: Final = 3
+_MAXIMUM_SERVERS: Final = 3  # these limits: Kubernetes' core/validation (MaxDNSNameservers and others)
 _MAXIMUM_SEARCHES: Final = 32
 _MAXIMUM_SEARCH_CHARACTERS: Final = 2048
 

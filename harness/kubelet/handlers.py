@@ -18,8 +18,8 @@ from harness.kubelet.v1_container import V1Container, V1Handler, V1HTTPGetAction
 
 T = TypeVar("T")
 
-_BODY_BYTES: Final = 10 * 1024
-_REDIRECTS: Final = 10
+_BODY_BYTES: Final = 10 * 1024  # maxRespBodyLength of Kubernetes' probe/http
+_REDIRECTS: Final = 10  # as Go's HTTP client
 _REDIRECTED: Final = range(300, 400)
 
 _HTTP_TIMEOUT_S: Final = 60.0

@@ -30,8 +30,8 @@ from harness.kubelet.v1 import V1Metadata, V1Pod
 from harness.kubelet.v1_status import FAILED, V1PodStatus
 from lean import span
 
-_HOUSEKEEPING_S: Final = 2.0
-_GARBAGE_S: Final = 60.0
+_HOUSEKEEPING_S: Final = 2.0  # kubelet's housekeepingPeriod
+_GARBAGE_S: Final = 60.0  # its ContainerGCPeriod
 _ORPHAN_GRACE_S: Final = 1
 _LOOK_S: Final = 0.1
 

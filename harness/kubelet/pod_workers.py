@@ -16,10 +16,10 @@ from harness.kubelet.pod_sync import SyncError
 from harness.kubelet.v1 import V1Pod
 from lean import recorded_by, recorder, span
 
-_SYNC_FREQUENCY_S: Final = 60.0
-_BACKOFF_S: Final = 10.0
-_NETWORK_S: Final = 1.0
-_JITTER: Final = 0.5
+_SYNC_FREQUENCY_S: Final = 60.0  # kubelet's --sync-frequency
+_BACKOFF_S: Final = 10.0  # its backOffPeriod
+_NETWORK_S: Final = 1.0  # its backOffOnTransientErrorPeriod
+_JITTER: Final = 0.5  # its workerResyncIntervalJitterFactor
 _LOOK_S: Final = 1.0
 """How often kubelet looks for pods beyond their deadline (its syncCh)."""
 _STEPS: Final = {

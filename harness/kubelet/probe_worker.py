@@ -19,10 +19,10 @@ _INITIAL: Final = {
     READINESS: ProbeResult.FAILURE,
     LIVENESS: ProbeResult.SUCCESS,
 }
-_TRIES: Final = 3
+_TRIES: Final = 3  # kubelet's maxProbeRetries
 
 _AGENT: Final = "kube-probe/1.36"
-_OUTPUT: Final = 10 * 1024
+_OUTPUT: Final = 10 * 1024  # bytes; maxReadLength of Kubernetes' probe/exec
 _SUCCESS: Final = range(200, 400)
 _REDIRECTED: Final = range(300, 400)
 

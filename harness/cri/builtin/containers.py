@@ -38,8 +38,8 @@ from harness.cri.messages import (
 )
 from harness.cri.service import ImageNotFoundError, NotFoundError, RuntimeServiceError
 
-_START_ERROR: Final = 128
-_UNKNOWN: Final = 255
+_START_ERROR: Final = 128  # containerd's errorStartExitCode
+_UNKNOWN: Final = 255  # its unknownExitCode
 _KILL_S: Final = 120.0
 """How long a killed process may take to end, in seconds."""
 _PAUSE_S: Final = 0.01

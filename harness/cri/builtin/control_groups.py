@@ -16,7 +16,7 @@ _CONTROLLERS: Final = ("memory", "cpu", "pids")
 """Of version 1: those whose limits are set, and the one that lists a container's processes at the least cost."""
 _ROUNDS: Final = 100
 _PAUSE_S: Final = 0.01
-_DEFAULT_PERIOD: Final = 100_000
+_DEFAULT_PERIOD: Final = 100_000  # microseconds
 _MIN_SHARES, _MAX_SHARES, _MAX_WEIGHT = 2, 262_144, 9999
 
 
@@ -60,6 +60,7 @@ def limits(cpu_period: int, cpu_quota: int, cpu_shares: int, memory: int) -> dic
     """Return the files and contents that stand for limits: times in microseconds, memory in bytes, 0 for none."""
     period = cpu_period or _DEFAULT_PERIOD
     if is_unified():
+        # runc's ConvertCPUSharesToCgroupV2Value: shares of 2 to 262,144 become weights of 1 to 10,000.
         weight = 1 + (cpu_shares - _MIN_SHARES) * _MAX_WEIGHT // (_MAX_SHARES - _MIN_SHARES)
         wanted = {
             "memory.max": memory and str(memory),

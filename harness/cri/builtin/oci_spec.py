@@ -29,7 +29,7 @@ _SHM: Final = ["nosuid", "noexec", "nodev", "mode=1777", "size=65536k"]
 _DEFAULT_MOUNTS: Final = (
     ("/proc", "proc", _SAFE),
     ("/dev", "tmpfs", ["nosuid", "strictatime", "mode=755", "size=65536k"]),
-    ("/dev/pts", "devpts", ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"]),
+    ("/dev/pts", "devpts", ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"]),  # the group tty
     ("/dev/shm", "tmpfs", _SHM),  # noqa: S108 -- the container's
     ("/dev/mqueue", "mqueue", _SAFE),
     ("/sys", "sysfs", [*_SAFE, "ro"]),
@@ -142,6 +142,7 @@ def _resources(config: ContainerConfig) -> dict[str, Any]:
     resources: dict[str, Any] = {
         "cpu": {name: value for name, value in cpu.items() if value},
         "memory": {name: value for name, value in memory.items() if value},
+        # It names no device, so it is for all; the OCI runtime allows /dev/null and its like by itself.
         "devices": [{"allow": config.security.privileged, "access": "rwm"}],
     }
     return {name: value for name, value in resources.items() if value}

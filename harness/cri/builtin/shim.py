@@ -28,9 +28,9 @@ from harness.process_stat import process_stat
 from lean import syscalls
 from skel.state_file import write_whole
 
-_START_ERROR: Final = 128
+_START_ERROR: Final = 128  # containerd's errorStartExitCode
 _SIGKILL_CODE: Final = 128 + signal.SIGKILL
-_CHUNK: Final = 65_536
+_CHUNK: Final = 65_536  # bytes of a pipe (pipe(7))
 _MEMORY: Final = "memory"
 
 
