@@ -187,7 +187,8 @@ def _note_results(node: Node, gathered: _Gathered) -> None:
             known.living = "its cached result has an invalid name"
             continue
         known.traces.append(AttachmentTrace(_RESULT, str(path), _file_stamp(path)))
-        known.addresses |= _result_addresses(cached)
+        result = PodNetwork(name=cached.network, ifname=attachment.ifname, result=cached.result).decoded()
+        known.addresses |= {str(ip.address.ip) for ip in result.ips}
         known.living = _living_namespace(cached)
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         if not path.name.startswith(".") and path.is_file() and path.stat().st_size == 0:
@@ -201,11 +202,6 @@ def _living_namespace(cached: CachedAttachment) -> str:
         return f"its network namespace {netns} exists" if netns and sandbox_exists(netns) else ""
     except OSError as error:
         return f"its network namespace {netns} cannot be examined: {error.strerror}"
-
-
-def _result_addresses(cached: CachedAttachment) -> set[str]:
-    result = PodNetwork(name=cached.network, ifname=cached.attachment.ifname, result=cached.result).decoded()
-    return {str(ip.address.ip) for ip in result.ips}
 
 
 def _note_reservations(node: Node, networks: Iterable[NetworkList], gathered: _Gathered) -> None:

@@ -61,7 +61,9 @@ class NodeRepair:
         found = ((cache, cached) for cache in self._caches for cached in cache.attachments())
         known = [_Known(number, *each) for number, each in enumerate(found)]
         chosen = [each for each in known if not self._networks or each.cached.network in self._networks]
-        done = self._at_once(self._repair_slice, _named(_slices(chosen, self._jobs)))
+        # In a trace, a slice has the ID of its first container.
+        named = [(each[0][0].cached.attachment.container_id, each) for each in _slices(chosen, self._jobs)]
+        done = self._at_once(self._repair_slice, named)
         finished = sorted((each for part in done for each in part), key=lambda each: each[0].number)
         self._repaired = [(known.cache, repair) for known, repair in finished]
         removed = {id(was): now for was, now in self.confirm()}
@@ -133,11 +135,6 @@ def _slices(known: Iterable[_Known], jobs: int) -> list[list[list[_Known]]]:
         size = min(_MOST, -(-len(group) // parts))
         slices += [group[start : start + size] for start in range(0, len(group), size)]
     return slices
-
-
-def _named(slices: Iterable[list[list[_Known]]]) -> list[tuple[str, list[list[_Known]]]]:
-    """Return each slice with the ID of its first container, for a trace."""
-    return [(each[0][0].cached.attachment.container_id, each) for each in slices]
 
 
 def _look_up(known: _Known) -> LiveAttachment | Repair:

@@ -4,7 +4,6 @@ import ipaddress
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from harness.libcni.cache import CachedAttachment
 from harness.runtime.pod_lifecycle import PodRuntime
 from harness.runtime.pod_view import host_links
 from harness.runtime.pods import PodNetwork, PodRecordError
@@ -70,7 +69,8 @@ def forwarding_that_stays() -> list[str]:
 def _links_in_use(runtime: PodRuntime) -> Iterator[str]:
     """Raises PodRecordError."""
     for cached in runtime.cache.attachments():
-        yield from host_links(_as_network(cached))
+        known = PodNetwork(name=cached.network, ifname=cached.attachment.ifname, result=cached.result)
+        yield from host_links(known)
     for pod in runtime.node.pods.all():
         for network in pod.networks:
             yield from host_links(network)
@@ -80,7 +80,3 @@ def _foreign_addresses(rtnl: Rtnl, index: int, gateways: frozenset[str]) -> list
     known = {ipaddress.ip_address(gateway) for gateway in gateways}
     interfaces = [address.interface for address in rtnl.addresses(index)]
     return [str(each) for each in interfaces if not each.ip.is_link_local and each.ip not in known]
-
-
-def _as_network(cached: CachedAttachment) -> PodNetwork:
-    return PodNetwork(name=cached.network, ifname=cached.attachment.ifname, result=cached.result)

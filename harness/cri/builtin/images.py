@@ -100,7 +100,10 @@ class Images:
                 return
             if found.id in self._in_use():
                 raise RuntimeServiceError(f'image "{image}" is in use by a container')
-            self._discard(self._path(found.id))
+            # Hidden first: a crash below leaves no image without some of its files.
+            hidden = self.folder / f".removed-{self._path(found.id).name}-{os.urandom(4).hex()}"
+            self._path(found.id).rename(hidden)
+            shutil.rmtree(hidden, ignore_errors=True)
 
     def find(self, image: str) -> StoredImage | None:
         """Return the image of a reference, an ID or the beginning of one."""
@@ -170,11 +173,6 @@ class Images:
             yield path
         finally:
             shutil.rmtree(path, ignore_errors=True)
-
-    def _discard(self, path: Path) -> None:
-        hidden = self.folder / f".removed-{path.name}-{os.urandom(4).hex()}"
-        path.rename(hidden)
-        shutil.rmtree(hidden, ignore_errors=True)
 
     def _path(self, image_id: str) -> Path:
         return self.folder / image_id.removeprefix(_DIGEST)
