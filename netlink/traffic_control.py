@@ -9,18 +9,7 @@ import struct
 
 from lean.typing import Final, NamedTuple
 from netlink.request import CHANGE, RtnlRequest, change
-from netlink.wire import (
-    HEADER,
-    NLM_F_CREATE,
-    NLM_F_EXCL,
-    Frame,
-    attribute,
-    message,
-    number,
-    string,
-    text,
-    values,
-)
+from netlink.wire import HEADER, NLM_F_CREATE, NLM_F_EXCL, Frame, attribute, message, number, string, text, values
 
 ROOT: Final = 0xFFFFFFFF
 INGRESS: Final = 0xFFFFFFF1

@@ -1,18 +1,7 @@
 """The configuration of the bridge plugin: every key of the reference plugin's, typed and checked."""
 
 from plugins.attach.interface_config import PairConfig
-from skel import (
-    CniError,
-    Code,
-    Record,
-    boolean,
-    expected,
-    field,
-    integer_between,
-    interface_name,
-    list_of,
-    record,
-)
+from skel import CniError, Code, Record, boolean, expected, field, integer_between, interface_name, list_of, record
 
 _VLAN_ID = integer_between(1, 4094, "a VLAN ID")
 
