@@ -17,7 +17,7 @@ from firewall.iptables_program import find, run
 from firewall.iptables_variant import FAMILIES, Family, program_of, programs_with
 from firewall.owner import Owner
 from firewall.tables import Interface, Tables
-from lean.typing import Collection, Final, Sequence
+from lean.typing import Collection, Final
 from netlink.nft_wire import DROP, INET
 from netlink.nftables import NftTable, refuses
 from skel.steps import Steps
@@ -63,7 +63,7 @@ def remove(tables: Tables, owner: Owner, admission: Admission) -> None:
         # Runtimes repeat DEL with the same result, when the address may be a new pod's.
         steps.take(lambda: _subtract(known, admission_nft.others(tables, owner, known)))
         steps.take(lambda: known.extend(admission_nft.addresses_of(tables, owner)))
-        own = admission._replace(addresses=_distinct(known))
+        own = admission._replace(addresses=list({each.ip: each for each in reversed(known)}.values()))
         if own.addresses:
             from firewall import admission_iptables
 
@@ -179,10 +179,6 @@ def _remove_from_firewalld(tables: Tables, owner: Owner, admission: Admission) -
 
 def _subtract(addresses: list[Interface], others: Collection[Interface]) -> None:
     addresses[:] = [each for each in addresses if each not in others]
-
-
-def _distinct(addresses: Sequence[Interface]) -> list[Interface]:
-    return list({address.ip: address for address in reversed(addresses)}.values())
 
 
 def _has_firewalld(tables: Tables) -> bool:

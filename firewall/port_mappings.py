@@ -104,7 +104,7 @@ def _holds(tables: Tables, owner: Owner, forwarding: Forwarding) -> bool:
 
 def held_by_earlier_rules(tables: Tables, owner: Owner, forwarding: Forwarding) -> bool:
     """Tell whether all ports lead to the pod by the rules of an earlier version of ours. Raises OSError."""
-    return port_mappings_nft.held_by_earlier_rules(tables, owner, forwarding)
+    return port_mappings_nft.holds(tables, owner, forwarding, earlier=True)
 
 
 def collect(tables: Tables, network: str, valid: Collection[Owner]) -> None:

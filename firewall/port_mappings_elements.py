@@ -52,7 +52,7 @@ def open_table(netfilter: Netfilter, network: str = "") -> NftTable:
 
 def words(forwarding: Forwarding) -> dict[str, bytes]:
     """Return the words for all elements of an attachment, each with the element's value."""
-    found = {_word(mapping): _value(mapping) for mapping in forwarding.mappings}
+    found = {_word(each): each.address.packed + _packed_port(each.container_port) for each in forwarding.mappings}
     if forwarding.snat:
         name = MASQUERADE_ALL if forwarding.masquerade_all else MASQUERADE
         for address, interface in forwarding.interfaces.items():
@@ -64,10 +64,6 @@ def _word(mapping: ForwardedPort) -> str:
     host = mapping.host_address
     where = str(mapping.address.version) if host is None else f"@{host}"
     return f"{mapping.host_port}/{mapping.protocol}{where}"
-
-
-def _value(mapping: ForwardedPort) -> bytes:
-    return mapping.address.packed + _packed_port(mapping.container_port)
 
 
 def place_of(word: str) -> ElementPlace:

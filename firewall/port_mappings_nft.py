@@ -126,17 +126,11 @@ def remove(tables: Tables, owner: Owner, _: Forwarding | None = None) -> list[Fo
     return removed
 
 
-def holds(tables: Tables, owner: Owner, forwarding: Forwarding) -> bool:
-    """Tell whether `apply` is in force for these ports, rules included. Raises NetlinkError."""
-    return _holds(tables, owner, forwarding)
+def holds(tables: Tables, owner: Owner, forwarding: Forwarding, *, earlier: bool = False) -> bool:
+    """Tell whether `apply` is in force for these ports, rules included; with `earlier`, that of a version before.
 
-
-def held_by_earlier_rules(tables: Tables, owner: Owner, forwarding: Forwarding) -> bool:
-    """Tell whether `apply` of an earlier version of ours is in force. Raises NetlinkError."""
-    return _holds(tables, owner, forwarding, earlier=True)
-
-
-def _holds(tables: Tables, owner: Owner, forwarding: Forwarding, *, earlier: bool = False) -> bool:
+    Raises NetlinkError.
+    """
     netfilter = tables.netfilter()
     table = _table(netfilter, owner, forwarding)
     wanted = words(forwarding)

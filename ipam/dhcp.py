@@ -140,7 +140,7 @@ def _question(args: Args[DhcpConfig]) -> Question:
         network=args.config.name,
         container_id=args.container_id,
         ifname=args.ifname,
-        netns=_absolute(args.netns),
+        netns=os.path.abspath(args.netns) if args.netns else "",  # the daemon has another folder than the plugin
     )
 
 
@@ -158,11 +158,6 @@ def _asked(args: Args[DhcpConfig], question: Question) -> DaemonAnswer:
         return ask(args.config.ipam.socket_path, question, args.interruption)
     except AwayError as error:
         raise CniError(Code.TRY_AGAIN_LATER, str(error)) from None
-
-
-def _absolute(path: str) -> str:
-    """The daemon has another folder than the plugin."""
-    return os.path.abspath(path) if path else ""
 
 
 def _noted(args: Args[DhcpConfig]) -> list[Address]:

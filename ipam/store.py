@@ -80,7 +80,8 @@ class Store:
         if not os.access(place, os.W_OK | os.X_OK):
             return f"{place} is not writable"
         lock = self._path("lock")
-        return f"{lock} is not a regular file" if os.path.lexists(lock) and not _is_regular(lock) else ""
+        is_regular = not os.path.lexists(lock) or stat.S_ISREG(os.lstat(lock).st_mode)
+        return "" if is_regular else f"{lock} is not a regular file"
 
     def shortage(self) -> str:
         """Return the resource that the folder's file system lacks (space, inodes), or an empty string."""
@@ -251,10 +252,6 @@ class Store:
             return read_regular(self._path(name))[0]
         except (FileNotFoundError, NotRegularError):
             return None
-
-
-def _is_regular(path: str) -> bool:
-    return stat.S_ISREG(os.lstat(path).st_mode)
 
 
 def _is_address(name: str) -> bool:
