@@ -16,24 +16,16 @@ _IFLA_PROP_LIST = 52
 
 def add_altname(ifindex: int, name: str) -> RtnlRequest[bool]:
     """Ask for one more alternative name; the answer is False if a link, this one or another, has it already."""
-    return change(new_altname(ifindex, name), f"give link {ifindex} the alternative name {name!r}", (errno.EEXIST,))
+    flags = NLM_F_CREATE | NLM_F_EXCL | NLM_F_APPEND
+    message = link_message(_RTM_NEWLINKPROP, _names(name), ifindex=ifindex, nlm_flags=flags)
+    return change(message, f"give link {ifindex} the alternative name {name!r}", (errno.EEXIST,))
 
 
 def delete_altname(ifindex: int, name: str) -> RtnlRequest[bool]:
     """Ask for an alternative name to be taken away; the answer is False if the link is gone or has no such name."""
     doing = f"take the alternative name {name!r} from link {ifindex}"
-    return change(old_altname(ifindex, name), doing, (errno.ENODEV, errno.ENOENT, errno.EINVAL))
-
-
-def new_altname(ifindex: int, name: str) -> bytes:
-    """Give a link one more alternative name."""
-    flags = NLM_F_CREATE | NLM_F_EXCL | NLM_F_APPEND
-    return link_message(_RTM_NEWLINKPROP, _names(name), ifindex=ifindex, nlm_flags=flags)
-
-
-def old_altname(ifindex: int, name: str) -> bytes:
-    """Take an alternative name from a link."""
-    return link_message(_RTM_DELLINKPROP, _names(name), ifindex=ifindex)
+    message = link_message(_RTM_DELLINKPROP, _names(name), ifindex=ifindex)
+    return change(message, doing, (errno.ENODEV, errno.ENOENT, errno.EINVAL))
 
 
 def _names(name: str) -> bytes:

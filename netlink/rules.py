@@ -42,23 +42,14 @@ def list_rules(rtnl: RtnlSocket) -> list[Rule]:
 
 def add_rule(src: Network, table: int) -> RtnlRequest[bool]:
     """Ask for a rule before all others; the kernel refuses an equal one (EEXIST)."""
-    return change(new_rule(src, table), f"add rule from {src} to table {table}")
+    encoded = message(_RTM_NEWRULE, _body(Rule(src, table)), NLM_F_CREATE | NLM_F_EXCL)
+    return change(encoded, f"add rule from {src} to table {table}")
 
 
 def delete_rule(rule: Rule) -> RtnlRequest[bool]:
     """Ask for the deletion of a rule of `list_rules`, or of the first with its `src` and `table`; False if missing."""
     doing = f"delete rule from {rule.src} to table {rule.table}"
-    return change(old_rule(rule), doing, (errno.ENOENT,))
-
-
-def new_rule(src: Network, table: int) -> bytes:
-    """Add a rule, as `add_rule` does."""
-    return message(_RTM_NEWRULE, _body(Rule(src, table)), NLM_F_CREATE | NLM_F_EXCL)
-
-
-def old_rule(rule: Rule) -> bytes:
-    """Delete a rule that has a `src`, as `delete_rule` does."""
-    return message(_RTM_DELRULE, _body(rule))
+    return change(message(_RTM_DELRULE, _body(rule)), doing, (errno.ENOENT,))
 
 
 def rule_in(encoded: bytes) -> Rule | None:

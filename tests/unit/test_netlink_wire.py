@@ -143,13 +143,13 @@ class naming(nlmsg):  # type: ignore[misc]  # noqa: N801 - as pyroute2 names its
 def named(values: Values) -> Case:
     index, name = values.number(), values.text(100)
     names = [("IFLA_PROP_LIST", {"attrs": [("IFLA_ALT_IFNAME", name)]})]
-    return altnames.new_altname(index, name), reference(naming, 108, names, NEW | 0x800, index=index)
+    return altnames.add_altname(index, name).message, reference(naming, 108, names, NEW | 0x800, index=index)
 
 
 def unnamed(values: Values) -> Case:
     index, name = values.number(), values.text(100)
     names = [("IFLA_PROP_LIST", {"attrs": [("IFLA_ALT_IFNAME", name)]})]
-    return altnames.old_altname(index, name), reference(naming, 109, names, index=index)
+    return altnames.delete_altname(index, name).message, reference(naming, 109, names, index=index)
 
 
 def changed(values: Values) -> Case:

@@ -125,12 +125,12 @@ def of_rule(src: Any, table: int, priority: int | None, kind: int, nlm_flags: in
 
 def new_rule(values: Values) -> Case:
     src, table = values.network(values.version()), values.number()
-    return rules.new_rule(src, table), of_rule(src, table, None, RTM_NEWRULE, NEW)
+    return rules.add_rule(src, table).message, of_rule(src, table, None, RTM_NEWRULE, NEW)
 
 
 def old_rule(values: Values) -> Case:
     src, table, priority = values.network(values.version()), values.number(), values.perhaps(values.number)
-    made = rules.old_rule(rules.Rule(src, table, priority or 0))
+    made = rules.delete_rule(rules.Rule(src, table, priority or 0)).message
     return made, of_rule(src, table, priority, RTM_DELRULE, 0)
 
 
@@ -237,7 +237,7 @@ def test_a_rule_is_read_as_it_was_written() -> None:
     for _ in range(TIMES):
         rule = rules.Rule(values.network(values.version()), values.number(), values.number())
 
-        assert rule == rules.rule_in(rules.old_rule(rule))
+        assert rule == rules.rule_in(rules.delete_rule(rule).message)
 
 
 def test_a_filter_is_read_as_it_was_written() -> None:
