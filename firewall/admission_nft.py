@@ -37,7 +37,6 @@ from firewall.admission_table import (
     ISOLATED,
     MEMBERS,
     OBJECTS,
-    OWNERS,
     PODS,
     PORT_RULES,
     PORTS,
@@ -53,13 +52,12 @@ from firewall.admission_table import (
     name_key,
     open_ports,
     open_table,
-    owner_key,
     pair_key,
     restore,
     restore_ports,
 )
 from firewall.owner import Owner
-from firewall.tables import Address, Interface, Tables, attempts, demand_bridge_family
+from firewall.tables import COMMENT_MAX, OWNERS, Address, Interface, Tables, attempts, demand_bridge_family, owner_key
 from lean.contextlib import suppress
 from lean.ipaddress import ip_address, ip_interface
 from lean.typing import Final, Iterable, Sequence
@@ -68,8 +66,6 @@ from netlink.nft_wire import Element
 from netlink.nftables import LOST_RACES
 from netlink.wire import NetlinkError
 
-_COMMENT_MAX: Final = 125
-"""Bytes. nft(8) refuses comments of more than 128, and so could not load its own output."""
 _MORE: Final = "..."
 """Replaces a list of addresses that is too long for a comment: search all elements."""
 
@@ -96,7 +92,7 @@ def apply(tables: Tables, owner: Owner, admission: Admission) -> None:
             element = Element(ip.packed, owner.label())
             _put(transaction, PODS[ip.version], element, seen.pods.get(ip))
         listing = _listing(addresses)
-        _put(transaction, OWNERS, Element(owner_key(owner), listing, counter=ATTACHMENTS), seen.listed)
+        _put(transaction, OWNERS, Element(owner_key(owner.label()), listing, counter=ATTACHMENTS), seen.listed)
         if ingress:
             _restrict(transaction, owner, ingress, seen)
             if ingress.policy == ISOLATED and ingress.port:
@@ -205,7 +201,7 @@ def _restrict(transaction: Transaction, owner: Owner, ingress: Ingress, seen: Se
     if ingress.policy not in seen.counts:
         transaction.add_counter(name)
     comment = " ".join(ingress)
-    member = Element(owner_key(owner), comment.rstrip(), counter=name)
+    member = Element(owner_key(owner.label()), comment.rstrip(), counter=name)
     _put(transaction, MEMBERS, member, seen.member)
     if not seen.bridge:
         transaction.add_elements(BRIDGES, [Element(name_key(ingress.bridge))])
@@ -289,7 +285,7 @@ def _known(tables: Tables, owner: Owner, seen: SeenAdmission) -> dict[Address, N
 
 def _listing(addresses: Iterable[Address]) -> str:
     comment = " ".join(map(str, addresses))
-    return comment if len(comment) <= _COMMENT_MAX else _MORE
+    return comment if len(comment) <= COMMENT_MAX else _MORE
 
 
 def _ingress_in(member: Element | None) -> Ingress | None:

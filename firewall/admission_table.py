@@ -5,7 +5,7 @@ elements.
 """
 
 from firewall.owner import Owner
-from firewall.tables import Address, Interface
+from firewall.tables import OWNERS, Address, Interface, owner_key
 from lean.hashing import sha256
 from lean.typing import Any, Final, Iterable, NamedTuple, Sequence
 from netlink.netfilter import LookUp, Netfilter
@@ -22,7 +22,7 @@ from netlink.nft_expressions import (
     source,
     verdict,
 )
-from netlink.nft_transaction import Hook, KeyType, Transaction
+from netlink.nft_transaction import ADDRESS_KEYS, IFNAME_KEY, Hook, KeyType, Transaction
 from netlink.nft_wire import ACCEPT, BRIDGE, DROP, INET, JUMP, Attributes
 from netlink.nftables import NftChain, NftTable
 
@@ -36,7 +36,6 @@ HOOK = Hook("filter", 2, 0)  # NF_INET_FORWARD; priority filter
 PORTS_HOOK = Hook("filter", 2, 0)  # NF_BR_FORWARD
 FORWARD: Final = "forward"
 ADMIN: Final = "admin"
-OWNERS: Final = "owners"
 PODS: Final = {4: "pods4", 6: "pods6"}
 MEMBERS: Final = "members"
 BRIDGES: Final = "bridges"
@@ -46,8 +45,6 @@ PORTS: Final = "isolated_ports"
 OBJECTS: Final = 9
 """The sets, the chains, and the counter of attachments: all but the counters of bridges."""
 
-_ADDRESSES = {4: KeyType(7, 4, 2), 6: KeyType(8, 16, 2)}  # ipv4_addr, ipv6_addr
-_NAME = KeyType(41, 16, 1)  # ifname
 _PAIR = KeyType(41 << 6 | 41, 32, 0)  # ifname . ifname
 
 
@@ -87,17 +84,12 @@ def open_ports(netfilter: Netfilter) -> NftTable:
 
 def name_key(name: str) -> bytes:
     """Return the key for an interface name."""
-    return name.encode().ljust(_NAME.length, b"\0")
+    return name.encode().ljust(IFNAME_KEY.length, b"\0")
 
 
 def pair_key(bridge: str) -> bytes:
     """Return the key for traffic from a bridge to itself."""
     return name_key(bridge) * 2
-
-
-def owner_key(owner: Owner) -> bytes:
-    """Return the key of an owner's elements. It is a hash, because a label may be longer than a key."""
-    return name_key(sha256(owner.label().encode()).hexdigest()[: _NAME.length - 1])
 
 
 def counter_name(ingress: Ingress) -> str:
@@ -118,10 +110,10 @@ def restore(transaction: Transaction, base: NftChain | None) -> None:
     transaction.add_table()
     transaction.add_counter(ATTACHMENTS)
     for name in (OWNERS, MEMBERS):
-        transaction.add_set(name, _NAME, counters=True)
+        transaction.add_set(name, IFNAME_KEY, counters=True)
     for version, name in PODS.items():
-        transaction.add_set(name, _ADDRESSES[version])
-    transaction.add_set(BRIDGES, _NAME)
+        transaction.add_set(name, ADDRESS_KEYS[version])
+    transaction.add_set(BRIDGES, IFNAME_KEY)
     transaction.add_set(SAME, _PAIR)
     transaction.add_chain(ADMIN)
     if base and base.hook != HOOK:
@@ -133,7 +125,7 @@ def restore(transaction: Transaction, base: NftChain | None) -> None:
 def restore_ports(transaction: Transaction, base: NftChain | None) -> None:
     """Make the missing objects of the table of isolated ports, and all rules anew."""
     transaction.add_table()
-    transaction.add_set(PORTS, _NAME)
+    transaction.add_set(PORTS, IFNAME_KEY)
     if base and base.hook != PORTS_HOOK:
         transaction.delete_chain(FORWARD)
     transaction.add_chain(FORWARD, PORTS_HOOK)
@@ -166,8 +158,8 @@ class SeenAdmission:
         generation, uses = table.generation_question(), table.uses_question()
         base, admin = table.chain_question(FORWARD), table.chain_question(ADMIN)
         count = table.counter_question(ATTACHMENTS)
-        listed = table.element_question(OWNERS, owner_key(owner))
-        member = table.element_question(MEMBERS, owner_key(owner))
+        listed = table.element_question(OWNERS, owner_key(owner.label()))
+        member = table.element_question(MEMBERS, owner_key(owner.label()))
         pods = {ip: table.element_question(PODS[ip.version], ip.packed) for ip in dict.fromkeys(addresses)}
         questions: list[LookUp[Any]] = [generation, uses, base, admin, count, listed, member, *pods.values()]
         self.bridge = self.same = self.port = None

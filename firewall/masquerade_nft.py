@@ -36,7 +36,7 @@ from firewall.masquerade_table import (
     open_table,
 )
 from firewall.owner import Owner
-from firewall.tables import OWNERS, Interface, Network, Tables, attempts, owner_key
+from firewall.tables import COMMENT_MAX, OWNERS, Interface, Network, Tables, attempts, owner_key
 from lean.contextlib import suppress
 from lean.typing import Collection, Final, Iterable, Mapping, Sequence
 from netlink.nft_transaction import Transaction
@@ -45,8 +45,6 @@ from netlink.nftables import LOST_RACES, NftTable
 from netlink.wire import NetlinkError
 from skel.steps import Steps
 
-_COMMENT_MAX: Final = 125
-"""Bytes. nft(8) refuses comments of more than 128, and so could not load its own output."""
 _MORE: Final = "..."
 """Replaces a list of addresses that is too long for the comment of an owner's element: search all elements."""
 
@@ -209,9 +207,7 @@ def _listing(owner: Owner, addresses: Iterable[Interface], present: Element | No
     """Return the element that lists the owner's addresses, including the addresses of `present`."""
     already = present.comment.split() if present else []
     comment = " ".join(dict.fromkeys([*already, *map(str, addresses)]))
-    return Element(
-        owner_key(owner.label()), comment if len(comment) <= _COMMENT_MAX and _MORE not in already else _MORE
-    )
+    return Element(owner_key(owner.label()), comment if len(comment) <= COMMENT_MAX and _MORE not in already else _MORE)
 
 
 def _told(table: NftTable, subnets: Subnets, owner: Owner, listed: Element | None) -> dict[Interface, None]:

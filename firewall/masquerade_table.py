@@ -11,14 +11,13 @@ from lean.contextlib import suppress
 from lean.typing import Any, Final, Iterable
 from netlink.netfilter import LookUp, Netfilter
 from netlink.nft_expressions import counted, destination_outside, masquerading
-from netlink.nft_transaction import Hook, KeyType, Transaction
+from netlink.nft_transaction import ADDRESS_KEYS, Hook, Transaction
 from netlink.nft_wire import INET, Element
 from netlink.nftables import NftChain, NftTable
 
 OBJECTS_PER_SUBNET: Final = 3
 _TABLE: Final = "cni_harness_masquerade"
 _HOOK = Hook("nat", 4, 100)  # NF_INET_POST_ROUTING; priority srcnat
-_KEY_TYPES = {4: KeyType(7, 4, 2), 6: KeyType(8, 16, 2)}  # ipv4_addr, ipv6_addr
 _MULTICAST: dict[int, Network] = {4: IPv4Network("224.0.0.0/4"), 6: IPv6Network("ff00::/8")}
 _PREFIX: Final = "subnet-"
 
@@ -134,7 +133,7 @@ class Subnets:
         for network, chain in chains.items():
             name = name_of(network)
             transaction.add_counter(name)
-            transaction.add_set(name, _KEY_TYPES[network.version], counters=True)
+            transaction.add_set(name, ADDRESS_KEYS[network.version], counters=True)
             if chain and chain.hook != _HOOK:
                 transaction.delete_chain(name)
             transaction.add_chain(name, _HOOK)

@@ -5,8 +5,8 @@ ADD. If another container has a port of the host, an ADD is refused, with the ho
 """
 
 from firewall.owner import Owner, quoted, unquoted
-from firewall.port_mapping import PROTOCOLS, ForwardedPort, Forwarding
-from firewall.tables import OWNERS, owner_key
+from firewall.port_mapping import PROTOCOLS, Forwarding, PortMapping
+from firewall.tables import COMMENT_MAX, OWNERS, owner_key
 from lean.contextlib import suppress
 from lean.hashing import sha256
 from lean.ipaddress import ip_address
@@ -30,8 +30,6 @@ OBJECTS: Final = 4 * len(VERSIONS) + len(CHAINS) + 2
 _TABLE: Final = "cni_harness_portmap"
 _LENGTHS = {4: 4, 6: 16}
 """Bytes of an address."""
-_COMMENT_MAX: Final = 125
-"""Bytes. nft(8) refuses comments of more than 128, and so could not load its own output."""
 _PARTS_MAX: Final = 100_000
 _QUESTIONS: Final = 64
 """Look-ups in one system call: their answers fit into the socket's receive buffer."""
@@ -118,7 +116,7 @@ def listing(owner: Owner, listed: Iterable[str]) -> list[Element]:
     label = owner.label()
     comments: list[str] = []
     for word in listed:
-        if comments and len(comments[-1]) + len(word) < _COMMENT_MAX:
+        if comments and len(comments[-1]) + len(word) < COMMENT_MAX:
             comments[-1] += f" {word}"
         else:
             comments.append(word)

@@ -41,7 +41,7 @@ from netlink.nft_expressions import (
     source_within,
     verdict,
 )
-from netlink.nft_transaction import Hook, KeyType, Transaction
+from netlink.nft_transaction import ADDRESS_KEYS, IFNAME_KEY, Hook, KeyType, Transaction
 from netlink.nft_wire import JUMP, Attributes
 from netlink.nftables import NftChain, NftTable
 
@@ -59,8 +59,7 @@ _NEW_EXPRESSION = b"fib\0"
 _LOCALHOST = IPv4Network("127.0.0.0/8")
 
 # Data types of nft(8): a concatenation has 6 bits for each part, and each part fills multiples of 4 bytes.
-_ADDRESS = {4: KeyType(7, 4, 2), 6: KeyType(8, 16, 2)}
-_PROTOCOL, _PORT, _IFNAME = KeyType(12, 4, 2), KeyType(13, 4, 2), KeyType(41, 16, 1)
+_PROTOCOL, _PORT = KeyType(12, 4, 2), KeyType(13, 4, 2)
 
 
 def _concatenated(*parts: KeyType) -> KeyType:
@@ -73,12 +72,12 @@ def _concatenated(*parts: KeyType) -> KeyType:
 _MAPS = {
     **{f"{PORTS}{version}": (_concatenated(_PROTOCOL, _PORT), version) for version in VERSIONS},
     **{
-        f"{ADDRESS_PORTS}{version}": (_concatenated(_ADDRESS[version], _PROTOCOL, _PORT), version)
+        f"{ADDRESS_PORTS}{version}": (_concatenated(ADDRESS_KEYS[version], _PROTOCOL, _PORT), version)
         for version in VERSIONS
     },
 }
 _SETS = {
-    f"{name}{version}": _concatenated(_ADDRESS[version], _IFNAME)
+    f"{name}{version}": _concatenated(ADDRESS_KEYS[version], IFNAME_KEY)
     for name in (MASQUERADE, MASQUERADE_ALL)
     for version in VERSIONS
 }
@@ -128,7 +127,7 @@ def restore(transaction: Transaction, seen: SeenPorts, *, guards: bool = True) -
     transaction.add_counter(ATTACHMENTS)
     transaction.add_set(OWNERS, OWNER_KEY, counters=True)
     for name, (key, version) in _MAPS.items():
-        transaction.add_set(name, key, value=_concatenated(_ADDRESS[version], _PORT))
+        transaction.add_set(name, key, value=_concatenated(ADDRESS_KEYS[version], _PORT))
     for name, key in _SETS.items():
         transaction.add_set(name, key)
     for name, hook in _HOOKS.items():
@@ -146,7 +145,7 @@ def restore(transaction: Transaction, seen: SeenPorts, *, guards: bool = True) -
 def _forwarding_rules() -> list[Attributes]:
     rules: list[Attributes] = []
     for version in VERSIONS:
-        words_of_address = _ADDRESS[version].length // 4
+        words_of_address = ADDRESS_KEYS[version].length // 4
         ports = [*meta(L4PROTO, WORD), *destination_port(WORD + 1)]
         address_ports = [
             *destination_address(version),
@@ -163,7 +162,7 @@ def _masquerading_rules() -> list[Attributes]:
     rules: list[Attributes] = []
     for version in VERSIONS:
         dnat = [*family_is(version), *is_destination_rewritten()]
-        ifname = WORD + _ADDRESS[version].length // 4
+        ifname = WORD + ADDRESS_KEYS[version].length // 4
         # By the interface that the pod is on: its own packets, and those of its neighbours on a bridge, who would get
         # the answer from an address that they did not ask.
         for name, key in ((MASQUERADE, IIFNAME), (MASQUERADE_ALL, OIFNAME)):
@@ -177,7 +176,7 @@ def _masquerading_rules() -> list[Attributes]:
 
 def _without_input(version: int) -> Attributes:
     """Return the rule for packets that stay in a bridge with bridge-nf-call-iptables: their interface is not known."""
-    ifname = WORD + _ADDRESS[version].length // 4
+    ifname = WORD + ADDRESS_KEYS[version].length // 4
     pod = [*destination_address(version), *meta(OIFNAME, ifname), *matched(f"{MASQUERADE}{version}")]
     dnat = [*family_is(version), *is_destination_rewritten()]
     return [*dnat, *has_no_input(), *is_source_foreign(), *pod, *masquerading()]

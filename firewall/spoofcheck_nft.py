@@ -18,7 +18,7 @@ from firewall.owner import Owner
 from firewall.tables import Tables, attempts, demand_bridge_family
 from lean.typing import Collection, Final, NamedTuple
 from netlink.nft_expressions import incoming_port, matched, source_ethernet, verdict
-from netlink.nft_transaction import Hook, KeyType, Transaction
+from netlink.nft_transaction import IFNAME_KEY, Hook, KeyType, Transaction
 from netlink.nft_wire import BRIDGE, DROP, Element
 from netlink.nftables import LOST_RACES, NftChain, NftTable
 from netlink.wire import NetlinkError
@@ -30,7 +30,6 @@ _MACS = "allowed_macs"
 _CHECK = "check_source"
 _BASE_CHAIN = "prerouting"
 _HOOK = Hook("filter", 0, -300)  # NF_BR_PRE_ROUTING; priority dstnat, which comes before the bridge looks at a frame
-_IFNAME = KeyType(41, 16, 1)
 _IFNAME_AND_MAC = KeyType(41 << 6 | 9, 24, 0)  # ifname . ether_addr, each filled up to a multiple of 4 bytes
 _OBJECTS_WITHOUT_PORTS = 4  # the map, the set and both chains
 
@@ -143,7 +142,7 @@ def _mac(checked: Element) -> str:
 
 
 def _port_key(port: Port) -> bytes:
-    return port.name.encode().ljust(_IFNAME.length, b"\0")
+    return port.name.encode().ljust(IFNAME_KEY.length, b"\0")
 
 
 def _mac_key(port: Port) -> bytes:
@@ -157,7 +156,7 @@ def _is_whole(table: NftTable, base: NftChain | None) -> bool:
 
 def _restore(transaction: Transaction, base: NftChain | None) -> None:
     transaction.add_table()
-    transaction.add_set(_PORTS, _IFNAME, verdicts=True)
+    transaction.add_set(_PORTS, IFNAME_KEY, verdicts=True)
     transaction.add_set(_MACS, _IFNAME_AND_MAC)
     if base and base.hook != _HOOK:
         transaction.delete_chain(_BASE_CHAIN)

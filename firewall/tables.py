@@ -12,7 +12,7 @@ from lean.hashing import sha256
 from lean.ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network, ip_network
 from lean.typing import TYPE_CHECKING, Callable, Final, Iterator, Mapping, NamedTuple
 from netlink.netfilter import Netfilter
-from netlink.nft_transaction import Hook, KeyType
+from netlink.nft_transaction import IFNAME_KEY, Hook
 from netlink.nft_wire import BRIDGE
 from netlink.nftables import ATTEMPTS, NftTable
 from netlink.wire import NetlinkError
@@ -21,8 +21,10 @@ Address = IPv4Address | IPv6Address
 Interface = IPv4Interface | IPv6Interface
 Network = IPv4Network | IPv6Network
 
+COMMENT_MAX: Final = 125
+"""Bytes. nft(8) refuses comments of more than 128, and so could not load its own output."""
 OWNERS: Final = "owners"
-OWNER_KEY: Final = KeyType(41, 16, 1)  # ifname: a text of at most 15 characters
+OWNER_KEY: Final = IFNAME_KEY  # a text of at most 15 characters
 
 _TRIAL_TABLE: Final = "cni_harness_trial"
 _NO_BRIDGE_FAMILY: Final = {errno.ENOENT, errno.EOPNOTSUPP, errno.EAFNOSUPPORT}

@@ -47,6 +47,11 @@ class KeyType(NamedTuple):
     byte_order: int
 
 
+ADDRESS_KEYS = {4: KeyType(7, 4, 2), 6: KeyType(8, 16, 2)}
+"""ipv4_addr and ipv6_addr, by the version of IP."""
+IFNAME_KEY = KeyType(41, 16, 1)
+
+
 class NftRule(NamedTuple):
     """A rule in a chain: the handle to delete it by, the comment that nft(8) shows, its expressions as they came."""
 
