@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable
 from skel import Address, CniError, Code, IPConfig, Result, with_length
 
 from .client import Client4, Client6, LeaseClient, LeaseContext, client_id
-from .lease import Action, LeaseEvent, Limits, Terms
+from .lease import Action, LeaseEvent, Limits
 from .loop import Loop
 from .pod_interface import PodInterface
 from .protocol import Question
-from .store import Held, Key, LeaseStore, Noted
+from .store import Key, LeaseStore, StoredAttachment, StoredLease, Terms
 
 NO_LEASE = 101
 """Our error code for a CHECK that misses a lease. (Spec code 3 would stop the runtime from cleaning up.)"""
@@ -79,7 +79,7 @@ class LeasedAttachment:
                     client.step(LeaseEvent.ADOPT, now, terms)
                     break
 
-    def resume(self, noted: Noted) -> None:
+    def resume(self, noted: StoredAttachment) -> None:
         """Go on with the leases on disk."""
         for held in noted.leases:
             for client in self.clients:
@@ -153,12 +153,12 @@ class LeasedAttachment:
 
     def _note(self) -> None:
         leases = [
-            Held(terms=client.lease.terms, obtained_ms=int(client.lease.obtained * 1000))
+            StoredLease(terms=client.lease.terms, obtained_ms=int(client.lease.obtained * 1000))
             for client in self.clients
             if client.lease.terms is not None
         ]
         device, inode = self.pod.identity
-        noted = Noted(
+        noted = StoredAttachment(
             boot=self._boot,
             netns=self.question.netns,
             device=device,

@@ -8,10 +8,11 @@ from lean.typing import ClassVar, NamedTuple
 
 from . import dhcpv4, dhcpv6
 from .dhcpv4 import Reply
-from .lease import Action, Lease, LeaseEvent, LeaseState, Limits, Terms
+from .lease import Action, Lease, LeaseEvent, LeaseState, Limits
 from .loop import Loop, boot_time
 from .pod_interface import GoneError, Opened, PodInterface
 from .sockets import Datagrams, Packets, Wire
+from .store import Terms
 
 _FIRST_LOOK, _LAST_LOOK = 0.02, 1.0
 """Seconds between two looks whether the interface can send."""

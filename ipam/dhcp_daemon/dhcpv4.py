@@ -10,7 +10,8 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from lean.typing import NamedTuple
 from skel import Route
 
-from .lease import LeaseEvent, Terms
+from .lease import LeaseEvent
+from .store import Terms
 
 SERVER_PORT, CLIENT_PORT = 67, 68
 DISCOVER, OFFER, REQUEST, DECLINE, ACK, NAK, RELEASE = range(1, 8)

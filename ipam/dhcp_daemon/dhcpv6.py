@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 from ipaddress import IPv6Address, IPv6Interface
 
 from .dhcpv4 import Reply
-from .lease import LeaseEvent, Terms
+from .lease import LeaseEvent
+from .store import Terms
 
 CLIENT_PORT, SERVER_PORT = 546, 547
 SERVERS = "ff02::1:2"

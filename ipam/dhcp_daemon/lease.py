@@ -1,4 +1,4 @@
-"""The terms and the life of a lease: every state, every event and every step from one to the other, in one table.
+"""The life of a lease: every state, every event and every step from one to the other, in one table.
 
 It is the same for DHCPv4 (RFC 2131 section 4.4) and DHCPv6 (RFC 8415 section 18.2), whose messages have other names:
 DISCOVER is SOLICIT, OFFER is ADVERTISE, ACK is REPLY with the address, NAK is REPLY without it.
@@ -32,28 +32,9 @@ Here is no input and no output: `Lease.on` takes an event and returns the action
 
 from random import uniform
 
-import skel.decoders as read
 from lean.typing import NamedTuple
-from skel import Address, Cidr, Record, Route, field
 
-_SECONDS = read.integer_between(0, 0xFFFFFFFF, "a number of seconds")
-
-
-class Terms(Record):
-    """An address with its gateway and routes, the server, and the times, in seconds after the request."""
-
-    address: Cidr = field(read.cidr)
-    gateway: Address | None = field(read.optional(read.address), default=None)
-    routes: list[Route] = field(read.list_of(read.record(Route)), default=list)
-    server: str = field(read.string, default="")
-    """DHCPv4: the server's address, "" if it is unknown. DHCPv6: its DUID in hexadecimal digits."""
-    server_mac: str = field(read.string, default="")
-    """DHCPv4: the hardware address that the server's, or its relay's, answer came from."""
-    lifetime: int = field(_SECONDS)
-    t1: int = field(_SECONDS)
-    """When it is renewed, by the server that granted it."""
-    t2: int = field(_SECONDS)
-    """When it is renewed by any server."""
+from .store import Terms
 
 
 class LeaseState:

@@ -10,7 +10,7 @@ from .lease import Limits
 from .loop import Loop, boot_time
 from .pod_interface import GoneError, PodInterface
 from .protocol import Question
-from .store import Key, LeaseStore, Noted, boot_id
+from .store import Key, LeaseStore, StoredAttachment, boot_id
 
 _SWEEP_SECONDS = 5.0
 """Between two looks for network namespaces that are gone."""
@@ -179,7 +179,7 @@ class Leases:
             boot=self._boot,
         )
 
-    def _resumed(self, key: Key, noted: Noted | CniError) -> LeasedAttachment:
+    def _resumed(self, key: Key, noted: StoredAttachment | CniError) -> LeasedAttachment:
         """Return the attachment of a file. Raises CniError, GoneError."""
         if isinstance(noted, CniError):
             raise noted

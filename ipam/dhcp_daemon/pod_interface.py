@@ -13,7 +13,7 @@ from netlink.rtnl import Rtnl, is_oper_up
 from netlink.sysctl import set_sysctl
 from netlink.wire import NetlinkError
 
-from .lease import Terms
+from .store import Terms
 
 _GONE = {errno.ENOENT, errno.ENOTDIR, errno.EINVAL, errno.ENODEV, errno.ESRCH}
 _IPV6 = 6

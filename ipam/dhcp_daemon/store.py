@@ -8,26 +8,42 @@ import os
 from collections.abc import Iterator
 
 import skel.decoders as read
-from skel import CniError, Record, field
+from skel import Address, Cidr, CniError, Record, Route, field
 from skel.environment import check_network_name
 from skel.state_file import StateFiles
 
-from .lease import Terms
-
 DATA_DIR = "/var/lib/cni/dhcp"
+_SECONDS = read.integer_between(0, 0xFFFFFFFF, "a number of seconds")
 
 Key = tuple[str, str, str]
 """An attachment: network, container ID, interface name."""
 
 
-class Held(Record):
+class Terms(Record):
+    """An address with its gateway and routes, the server, and the times, in seconds after the request."""
+
+    address: Cidr = field(read.cidr)
+    gateway: Address | None = field(read.optional(read.address), default=None)
+    routes: list[Route] = field(read.list_of(read.record(Route)), default=list)
+    server: str = field(read.string, default="")
+    """DHCPv4: the server's address, "" if it is unknown. DHCPv6: its DUID in hexadecimal digits."""
+    server_mac: str = field(read.string, default="")
+    """DHCPv4: the hardware address that the server's, or its relay's, answer came from."""
+    lifetime: int = field(_SECONDS)
+    t1: int = field(_SECONDS)
+    """When it is renewed, by the server that granted it."""
+    t2: int = field(_SECONDS)
+    """When it is renewed by any server."""
+
+
+class StoredLease(Record):
     """A lease: its terms, and when they were asked for, in seconds of CLOCK_BOOTTIME."""
 
     terms: Terms = field(read.record(Terms))
     obtained_ms: int = field(read.integer)
 
 
-class Noted(Record):
+class StoredAttachment(Record):
     """An attachment's file."""
 
     boot: str = field(read.string)
@@ -38,7 +54,7 @@ class Noted(Record):
     """Of the network namespace, which tells it from a later one at that path."""
     request: dict[str, object] = field(read.dict_of(read.raw))
     """The plugin's request, with the options of its configuration."""
-    leases: list[Held] = field(read.list_of(read.record(Held)))
+    leases: list[StoredLease] = field(read.list_of(read.record(StoredLease)))
 
 
 class LeaseStore:
@@ -48,7 +64,7 @@ class LeaseStore:
         """Note the folder; `write` makes it."""
         self.folder = folder
 
-    def write(self, key: Key, noted: Noted) -> None:
+    def write(self, key: Key, noted: StoredAttachment) -> None:
         """Note an attachment's leases, in place of those before."""
         network, container_id, ifname = key
         self._files(network).write(container_id, ifname, noted.encode())
@@ -67,14 +83,14 @@ class LeaseStore:
         """Return container ID and interface name of each attachment to a network that has leases."""
         return self._files(network).attachments()
 
-    def all(self) -> Iterator[tuple[Key, Noted | CniError]]:
+    def all(self) -> Iterator[tuple[Key, StoredAttachment | CniError]]:
         """Yield every attachment, with the error of a file that cannot be read."""
         for network in self._networks():
             files = self._files(network)
             for container_id, ifname in files.attachments():
                 key = (network, container_id, ifname)
                 try:
-                    yield key, Noted.decode(files.read(container_id, ifname))
+                    yield key, StoredAttachment.decode(files.read(container_id, ifname))
                 except CniError as error:
                     yield key, error
 

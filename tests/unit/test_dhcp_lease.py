@@ -8,7 +8,8 @@ import pytest
 
 from ipam.dhcp_daemon import dhcpv4, dhcpv6
 from ipam.dhcp_daemon.dhcpv4 import Client
-from ipam.dhcp_daemon.lease import TABLE, Action, Lease, LeaseEvent, LeaseState, Limits, Terms
+from ipam.dhcp_daemon.lease import TABLE, Action, Lease, LeaseEvent, LeaseState, Limits
+from ipam.dhcp_daemon.store import Terms
 
 TERMS = Terms(address=IPv4Interface("192.0.2.9/24"), server="192.0.2.2", lifetime=100, t1=50, t2=85)
 MAC = bytes.fromhex("020000000009")
