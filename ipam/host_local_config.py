@@ -191,10 +191,7 @@ def _requested(args: Args[HostLocalConfig]) -> dict[Address, str]:
             requested[requested_address(asked, "CNI_ARGS: IP")] = "CNI_ARGS: IP"
         except CniError as error:
             raise CniError(Code.INVALID_ENVIRONMENT, error.msg) from None
-    for path, addresses in (
-        ("args.cni.ips", of_args),
-        ("runtimeConfig.ips", args.config.runtime_config().ips()),
-    ):
+    for path, addresses in (("args.cni.ips", of_args), ("runtimeConfig.ips", args.config.runtime_config().ips())):
         for index, asked_address in enumerate(addresses):
             requested.setdefault(asked_address, f"{path}[{index}]")
     return requested

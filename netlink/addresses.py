@@ -65,14 +65,7 @@ class AddressVerbs(RtnlSocket):
         """Return the addresses of one link, of both families if `family` (AF_INET, AF_INET6) is 0."""
         return self._asked(list_addresses(ifindex, family))
 
-    def add_address(
-        self,
-        ifindex: int,
-        interface: Interface,
-        *,
-        nodad: bool = False,
-        exist_ok: bool = False,
-    ) -> bool:
+    def add_address(self, ifindex: int, interface: Interface, *, nodad: bool = False, exist_ok: bool = False) -> bool:
         """Add an address; with `exist_ok`, False if the link has it already.
 
         IPv6: `nodad` skips duplicate address detection.
@@ -94,12 +87,7 @@ def list_addresses(ifindex: int, family: int = 0) -> RtnlRequest[list[Address]]:
 
 
 def add_address(
-    ifindex: int,
-    interface: Interface,
-    *,
-    nodad: bool = False,
-    noprefixroute: bool = False,
-    exist_ok: bool = False,
+    ifindex: int, interface: Interface, *, nodad: bool = False, noprefixroute: bool = False, exist_ok: bool = False
 ) -> RtnlRequest[bool]:
     """Ask for an address, as `AddressVerbs.add_address` does; with `noprefixroute` without a route to its network."""
     harmless = (errno.EEXIST,) if exist_ok else ()

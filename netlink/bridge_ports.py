@@ -74,13 +74,7 @@ class PortVerbs(RtnlSocket):
 
 
 def change_vlan(
-    ifindex: int,
-    vid: int,
-    *,
-    through: int = 0,
-    pvid: bool = False,
-    untagged: bool = False,
-    delete: bool = False,
+    ifindex: int, vid: int, *, through: int = 0, pvid: bool = False, untagged: bool = False, delete: bool = False
 ) -> bytes:
     """Add or delete VLAN `vid`, or all from `vid` through `through`, of a port."""
     from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg

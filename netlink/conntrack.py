@@ -75,11 +75,7 @@ def forget(netfilter: Netfilter, connections: Iterable[Connection]) -> None:
 
 def list_connections(version: int, protocol: int, port: int) -> bytes:
     """Return the request for a dump of the connections to `port`."""
-    tuple_ = nested(
-        _PROTO,
-        attribute(_PROTO_NUMBER, bytes([protocol])),
-        attribute(_DESTINATION_PORT, port.to_bytes(2)),
-    )
+    tuple_ = nested(_PROTO, attribute(_PROTO_NUMBER, bytes([protocol])), attribute(_DESTINATION_PORT, port.to_bytes(2)))
     flags = number(_ORIGINAL_FLAGS, _BY_PROTO_NUMBER | _BY_DESTINATION_PORT) + number(_REPLY_FLAGS, 0)
     return _message(_GET, version, nested(_ORIGINAL, tuple_) + attribute(_FILTER | _NESTED, flags))
 

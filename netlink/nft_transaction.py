@@ -116,13 +116,7 @@ class Transaction:
         self._append(_DEL_OBJECT, 0, (2, name), (3, _COUNTER))
 
     def add_set(
-        self,
-        name: str,
-        key: KeyType,
-        *,
-        verdicts: bool = False,
-        counters: bool = False,
-        value: KeyType | None = None,
+        self, name: str, key: KeyType, *, verdicts: bool = False, counters: bool = False, value: KeyType | None = None
     ) -> None:
         """Create a set of `key`s, or with `verdicts`, `counters` or a type of `value` a map from keys to those."""
         attributes: list[tuple[int, int | str | bytes]] = [(2, name), (4, key.number), (5, key.length)]

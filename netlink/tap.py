@@ -19,12 +19,7 @@ _IFREQ: Final = struct.Struct("16sH22x")
 
 
 def create_tap(
-    name: str,
-    namespace: Namespace,
-    *,
-    multi_queue: bool = False,
-    owner: int | None = None,
-    group: int | None = None,
+    name: str, namespace: Namespace, *, multi_queue: bool = False, owner: int | None = None, group: int | None = None
 ) -> bool:
     """Make a persistent tap in `namespace`, down; False, having changed nothing, if a link of that name exists.
 

@@ -27,8 +27,7 @@ class DummyDriver(MadeInPod[DummyConfig]):
 
         with Rtnl(self.netns) as pod:
             made = self.make_in_pod(
-                pod,
-                lambda name, look: pod.create_link("dummy", name, mtu=self.config.mtu, mac=self.mac, looks=[look]),
+                pod, lambda name, look: pod.create_link("dummy", name, mtu=self.config.mtu, mac=self.mac, looks=[look])
             )
         return Made([], made.ifindex)
 

@@ -39,11 +39,7 @@ def decode_output(output: bytes) -> object:
 def _decoded(text: str, members: Callable[[list[tuple[str, Any]]], object]) -> object:
     try:
         return json.loads(
-            text,
-            object_pairs_hook=members,
-            parse_constant=_refuse_constant,
-            parse_float=_finite,
-            parse_int=_of_64_bits,
+            text, object_pairs_hook=members, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_of_64_bits
         )
     except RecursionError as error:
         raise ValueError(str(error)) from None

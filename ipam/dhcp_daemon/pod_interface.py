@@ -101,11 +101,7 @@ class PodInterface:
             for route in terms.routes:
                 with suppress(NetlinkError):  # another program may have made it, or another like it
                     opened.rtnl.add_route(
-                        opened.link.ifindex,
-                        route.dst,
-                        gateway=route.gw,
-                        priority=route.priority,
-                        scope=route.scope,
+                        opened.link.ifindex, route.dst, gateway=route.gw, priority=route.priority, scope=route.scope
                     )
 
 

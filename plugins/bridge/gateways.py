@@ -30,15 +30,7 @@ def ensure_vlan_gateway(host: Rtnl, bridge: Link, config: BridgeConfig, here: Na
         undo.add_shared(delete_own, host, end, port_mac)
         try:
             connected = connect(
-                host,
-                bridge,
-                config,
-                undo,
-                name=end,
-                port_mac=port_mac,
-                peer=name,
-                namespace=here,
-                for_pod=False,
+                host, bridge, config, undo, name=end, port_mac=port_mac, peer=name, namespace=here, for_pod=False
             )
         except CniError:
             pass  # another ADD was faster: the look-up below finds its interface
