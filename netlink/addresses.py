@@ -1,4 +1,4 @@
-"""IP addresses of links."""
+"""IP addresses of links, and the loopback interface of a network namespace."""
 
 import errno
 import struct
@@ -6,6 +6,8 @@ from _socket import AF_INET, AF_INET6
 from ipaddress import IPv4Interface, IPv6Interface
 
 from lean.typing import NamedTuple
+from netlink.link import find_link
+from netlink.link_wire import change_link
 from netlink.request import DUMP, RtnlRequest, RtnlSocket, change
 from netlink.wire import HEADER, NLM_F_CREATE, NLM_F_EXCL, Frame, attribute, message, number, uint32, values
 
@@ -22,6 +24,9 @@ _IFA_F_PERMANENT = 0x80
 _IPV4 = 4
 # A network of two addresses or one has none to spare for broadcasts (RFC 3021).
 _LONGEST_WITH_BROADCAST = 30
+
+# The kernel gives `lo` this ifindex in every namespace (LOOPBACK_IFINDEX in include/net/flow.h), under any name.
+_LO_IFINDEX = 1
 
 
 class Address(NamedTuple):
@@ -148,3 +153,28 @@ def _address(frame: Frame) -> Address:
         scope=scope,
         broadcast=_IFA_BROADCAST in attribute,
     )
+
+
+class Loopback(RtnlSocket):
+    """The `lo` of one namespace; a context manager around its socket. Not to be shared between threads.
+
+    A container runtime has it brought up for every pod, so it needs neither pyroute2 nor the verbs of `Rtnl`.
+    """
+
+    def set_up(self) -> None:
+        """Set it up; the kernel gives it 127.0.0.1/8 (if it has no IPv4 address) and ::1. Raises NetlinkError."""
+        self._tried(change_link(_LO_IFINDEX, up=True), doing="bring up lo")
+
+    def set_down(self) -> None:
+        """Set it down; its IPv4 addresses stay, ::1 goes. Raises NetlinkError."""
+        self._tried(change_link(_LO_IFINDEX, up=False), doing="bring down lo")
+
+    def is_up(self) -> bool:
+        """Tell whether it is administratively up. Raises NetlinkError."""
+        link = self._asked(find_link(_LO_IFINDEX))
+        return link is not None and link.up
+
+    def addresses(self) -> list[IPv4Interface | IPv6Interface]:
+        """Return its addresses, IPv4 before IPv6, each family in the kernel's order. Raises NetlinkError."""
+        found = [address.interface for address in self._asked(list_addresses(_LO_IFINDEX))]
+        return sorted(found, key=lambda interface: interface.version)

@@ -11,7 +11,7 @@ from skel import Args, Cidr, CniError, Code, Config, Interface, IPConfig, Plugin
 from skel.versions import REFERENCE_RELEASE
 
 if TYPE_CHECKING:
-    from netlink.loopback import Loopback
+    from netlink.addresses import Loopback
 
 _LOOPBACK: Final = "lo"
 _NO_MAC = "00:00:00:00:00:00"
@@ -52,7 +52,7 @@ def delete(args: Args[Config]) -> None:
     try:
         with open_namespace(args.netns) as sandbox:
             refuse_own(args, sandbox)
-            from netlink.loopback import Loopback
+            from netlink.addresses import Loopback
 
             with Loopback(sandbox) as loopback:
                 loopback.set_down()
@@ -71,7 +71,7 @@ def repair(_: Args[Config]) -> None:
 @contextmanager
 def _loopback(args: Args[Config]) -> "Iterator[Loopback]":
     """Open `lo` of the pod. Raises CniError: 4 if CNI_NETNS is no network namespace, 5 if the kernel refuses."""
-    from netlink.loopback import Loopback
+    from netlink.addresses import Loopback
 
     try:
         with open_pod(args) as sandbox, Loopback(sandbox) as loopback:
