@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from skel.in_place import named
+from skel.regular_files import named
 from skel.state_file import write_whole
 
 _RM: Final = "/bin/rm"  # of coreutils, which is essential in Debian

@@ -37,7 +37,7 @@ from binascii import crc32
 
 from lean.contextlib import suppress
 from lean.typing import Final, Iterable, Mapping
-from skel.in_place import open_regular, overwrite
+from skel.regular_files import open_regular, overwrite
 
 from .reservation import BOOT_BITS, Boot, ReservationOwner
 

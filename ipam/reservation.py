@@ -15,7 +15,7 @@ from lean.contextlib import suppress
 from lean.typing import Callable, Final, NamedTuple
 from skel import CniError
 from skel.environment import check_container_id, check_ifname
-from skel.in_place import named, write_all
+from skel.regular_files import named, write_all
 
 # The format of containerd, CRI-O, Docker and Podman.
 _GENERATED_ID_LENGTH = 64

@@ -33,7 +33,7 @@ from itertools import islice
 from lean.contextlib import contextmanager, suppress
 from lean.typing import Callable, Collection, Container, Final, Iterable, Iterator
 from skel import Address, Interruption
-from skel.in_place import NotRegularError, open_regular, overwrite, read_regular
+from skel.regular_files import NotRegularError, open_regular, overwrite, read_regular
 
 from .index import Index
 from .reservation import MODE, Boot, ReservationOwner, make_file

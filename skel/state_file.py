@@ -13,7 +13,7 @@ from lean.typing import TYPE_CHECKING
 
 from .environment import check_container_id, check_ifname
 from .errors import CniError, Code
-from .in_place import NotRegularError, named, read_regular
+from .regular_files import NotRegularError, named, read_regular
 from .strict_json import decode_json
 
 if TYPE_CHECKING:

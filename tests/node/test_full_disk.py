@@ -12,7 +12,7 @@ from harness.files import naming, write_atomically
 from harness.kubelet.volume_files import Projection, write_atomically_into
 from harness.runtime.left_links import LeftLinks
 from ipam.reservation import make_file
-from skel.in_place import overwrite
+from skel.regular_files import overwrite
 from skel.state_file import StateFiles, write_whole
 from tests.cli import Cli, bridge_network
 from tests.full_disk import fill, full_disk
