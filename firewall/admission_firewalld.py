@@ -13,7 +13,7 @@ import time
 
 from firewall.admission_table import Admission
 from firewall.owner import Owner
-from firewall.tables import Interface, Tables, alone
+from firewall.tables import Interface, Tables, host_network
 from lean.contextlib import contextmanager
 from lean.typing import TYPE_CHECKING, Final, Iterator, Mapping, cast
 
@@ -105,7 +105,7 @@ def _remove(bus: "Bus", zone: str, source: str) -> None:
 
 
 def _source(address: Interface) -> str:
-    return str(alone(address))
+    return str(host_network(address))
 
 
 class FirewalldError(OSError):

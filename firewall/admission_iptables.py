@@ -16,7 +16,7 @@ from firewall.admission_table import ISOLATED, Admission, Ingress
 from firewall.iptables_program import IptablesError, Program, restore, run
 from firewall.iptables_variant import FAMILIES, Family, default_program, program_of, program_with, programs_with
 from firewall.owner import Owner
-from firewall.tables import Interface, Tables, alone
+from firewall.tables import Interface, Tables, host_network
 from lean.functools import partial
 from lean.typing import Callable, Collection, Final, Iterator, Sequence
 from netlink.nftables import NftTable, mentions
@@ -166,8 +166,8 @@ def _new_chains(present: _Filter, names: Collection[str]) -> list[str]:
 
 def _pod_rules(addresses: Sequence[Interface]) -> Iterator[str]:
     for address in addresses:
-        yield f"{_FORWARD} -d {alone(address)} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
-        yield f"{_FORWARD} -s {alone(address)} -j ACCEPT"
+        yield f"{_FORWARD} -d {host_network(address)} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
+        yield f"{_FORWARD} -s {host_network(address)} -j ACCEPT"
 
 
 def _isolation_jump() -> str:

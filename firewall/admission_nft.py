@@ -80,7 +80,7 @@ def apply(tables: Tables, owner: Owner, admission: Admission) -> None:
     netfilter = tables.netfilter()
     table = open_table(netfilter)
     ingress = admission.ingress
-    addresses = _alone(admission.addresses)
+    addresses = _without_length(admission.addresses)
     doing = f"admit {', '.join(map(str, addresses))}"
     for _ in attempts(doing):
         seen = SeenAdmission(netfilter, owner, addresses, ingress)
@@ -150,7 +150,7 @@ def remove(tables: Tables, owner: Owner, admission: Admission) -> None:
 def holds(tables: Tables, owner: Owner, admission: Admission) -> bool:
     """Tell whether the rules are there and the owner's elements for all the addresses. Raises NetlinkError."""
     netfilter = tables.netfilter()
-    addresses = _alone(admission.addresses)
+    addresses = _without_length(admission.addresses)
     seen = SeenAdmission(netfilter, owner, addresses)
     return (
         is_whole(open_table(netfilter), seen.base, len(RULES))
@@ -183,7 +183,7 @@ def addresses_of(tables: Tables, owner: Owner) -> list[Interface]:
 
 def others(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> list[Interface]:
     """Return the addresses that are another owner's by now. Raises NetlinkError."""
-    seen = SeenAdmission(tables.netfilter(), owner, _alone(addresses))
+    seen = SeenAdmission(tables.netfilter(), owner, _without_length(addresses))
     return [each for each in addresses if (found := seen.pods.get(each.ip)) and found.comment != owner.label()]
 
 
@@ -294,5 +294,5 @@ def _ingress_in(member: Element | None) -> Ingress | None:
     return Ingress(*words) if len(words) in {2, 3} else None
 
 
-def _alone(addresses: Sequence[Interface]) -> list[Address]:
+def _without_length(addresses: Sequence[Interface]) -> list[Address]:
     return list(dict.fromkeys(address.ip for address in addresses))

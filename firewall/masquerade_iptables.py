@@ -13,7 +13,7 @@ from ipaddress import ip_network
 from firewall.iptables_program import IptablesError, Program, chain_name, escaped, restore, rules, run
 from firewall.iptables_variant import FAMILIES, Family, default_program, program_with, programs_with
 from firewall.owner import Owner
-from firewall.tables import Interface, Network, Tables, alone
+from firewall.tables import Interface, Network, Tables, host_network
 from lean.typing import Collection, Iterator, NamedTuple, Sequence
 from netlink.nftables import NftTable
 
@@ -140,7 +140,7 @@ def _wanted(chain: str, owner: Owner, addresses: Sequence[Interface]) -> Iterato
             yield (
                 family,
                 _Wanted(
-                    jumps=[f"POSTROUTING -s {alone(each)} {comment} -j {chain}" for each in own],
+                    jumps=[f"POSTROUTING -s {host_network(each)} {comment} -j {chain}" for each in own],
                     subnets=list(dict.fromkeys(f"{chain} -d {each.network} {comment} -j ACCEPT" for each in own)),
                     everything=f"{chain} ! -d {_MULTICAST[family.version]} {comment} -j MASQUERADE",
                 ),

@@ -6,8 +6,8 @@ from sys import byteorder
 
 from firewall.iptables_program import escaped
 from firewall.owner import Owner
-from firewall.port_mapping import ForwardedPort, Forwarding
-from firewall.tables import alone, with_port
+from firewall.port_mapping import Forwarding, PortMapping
+from firewall.tables import host_network, with_port
 from lean.ipaddress import ip_address, ip_network
 from lean.typing import Collection, Final
 from netlink.nft_transaction import NftRule
@@ -50,7 +50,7 @@ def own_rules(chain: str, forwarding: Forwarding) -> list[str]:
     target = forwarding.set_mark_chain or SET_MARK
     rules = []
     for mapping in forwarding.mappings:
-        host = "" if mapping.host_address is None else f"-d {alone(mapping.host_address)} "
+        host = "" if mapping.host_address is None else f"-d {host_network(mapping.host_address)} "
         match = f"{host}-p {mapping.protocol} -m {mapping.protocol} --dport {mapping.host_port}"
         if forwarding.snat:
             # The whole subnet: a neighbour of the pod would get the answer from an address that it did not ask.

@@ -49,7 +49,7 @@ def attempts(doing: str) -> Iterator[None]:
     raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
 
 
-def alone(address: Address | Interface) -> Network:
+def host_network(address: Address | Interface) -> Network:
     """Return the network that has this address and no other: "10.88.0.5/32", as firewall programs write it."""
     return ip_network(address.ip if isinstance(address, IPv4Interface | IPv6Interface) else address)
 

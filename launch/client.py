@@ -81,7 +81,7 @@ def open_descriptors(opened: list[int]) -> None:
     opened += [os.eventfd(1, os.EFD_CLOEXEC | os.EFD_NONBLOCK)]
 
 
-def pieces(packet: bytes) -> tuple[bytes, bytes, int | None]:
+def decode_answer(packet: bytes) -> tuple[bytes, bytes, int | None]:
     """Return a packet's text for stderr, its text for stdout, and, of the last one of an answer, the exit code.
 
     Raises ValueError for any other packet.
@@ -148,7 +148,7 @@ class _Answer:
         while not self.is_over:
             packet = _next_packet(connection, token, signals)
             try:
-                log, answer, end = pieces(packet)
+                log, answer, end = decode_answer(packet)
             except ValueError:
                 if not self.is_begun and take(token):
                     raise ConnectionRefusedError from None

@@ -39,7 +39,7 @@ class Distribution(NamedTuple):
     """Its list of files with their digests (RECORD); "" for one that was not installed from a wheel."""
 
 
-class Others(NamedTuple):
+class OtherPlugins(NamedTuple):
     """The declarations of other distributions, by name."""
 
     distributions: tuple[Distribution, ...]
@@ -94,7 +94,7 @@ class Others(NamedTuple):
                 yield spec
 
 
-def declared() -> Others:
+def declared() -> OtherPlugins:
     """Return the plugins that distributions on `sys.path` declare; of two with one name, the first counts."""
     found: dict[str, Distribution] = {}
     for distribution in metadata.distributions():
@@ -114,7 +114,7 @@ def declared() -> Others:
                     record=distribution.read_text("RECORD") or "",
                 ),
             )
-    return Others(tuple(found[name] for name in sorted(found)))
+    return OtherPlugins(tuple(found[name] for name in sorted(found)))
 
 
 def announced() -> list[tuple[object, ...]]:

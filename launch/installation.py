@@ -10,7 +10,7 @@ import sys
 from lean.typing import TYPE_CHECKING, Iterator, NoReturn
 
 if TYPE_CHECKING:
-    from .distributions import Others
+    from .distributions import OtherPlugins
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The folder of our packages."""
@@ -38,7 +38,7 @@ def search_path() -> list[str]:
     return list(dict.fromkeys([ROOT, os.path.dirname(os.path.dirname(spec.origin))]))
 
 
-def set_path(others: "Others") -> str:
+def set_path(others: "OtherPlugins") -> str:
     """Return the statement, after `import sys`, by which an interpreter finds our modules and those of the others.
 
     Theirs come last, so that no module in the folder of an editable installation hides one of the standard library.
@@ -103,7 +103,7 @@ def build_id() -> bytes:
     return digest.digest()
 
 
-def stamp(others: "Others | None" = None) -> tuple[object, ...]:
+def stamp(others: "OtherPlugins | None" = None) -> tuple[object, ...]:
     """Return what differs as soon as a file of the installation has been touched: cheaper to compare than build IDs.
 
     The files of `others`, of those that are declared if it is None, count, and so does a distribution that comes or

@@ -11,7 +11,7 @@ from select import select
 
 from launch import PLUGINS
 
-OTHERWISE = frozenset({"noop"})
+VERSIONS_BY_CONFIG = frozenset({"noop"})
 """Our plugins whose configuration says which versions they support; the others support `SUPPORTED`."""
 
 # As in skel.versions: importing that would load all of skel.
@@ -31,7 +31,7 @@ def answer(path: str) -> tuple[bytes, int | None]:
     """
     name = path.rpartition("/")[2]
     # Python has None for a stream that was closed: its number may be another file's by now.
-    if name not in PLUGINS or name in OTHERWISE or None in {sys.stdin, sys.stdout, sys.stderr}:
+    if name not in PLUGINS or name in VERSIONS_BY_CONFIG or None in {sys.stdin, sys.stdout, sys.stderr}:
         return b"", None
     found, ended = _read_what_is_there()
     version = _version_asked(found) if ended else None

@@ -116,7 +116,7 @@ def versions(environ: Mapping[str, str], read_stdin: Callable[[], bytes]) -> Seq
     path = _debug_path(cni_args, config)
     if not path:
         return SUPPORTED
-    with _blaming("debug file", path):
+    with _naming_file("debug file", path):
         listed = Debug.decode(_read_json(path), "Debug").report_version_support
     return SUPPORTED if listed is None else listed
 
@@ -128,7 +128,7 @@ def _debug_path(cni_args: Mapping[str, str], config: NoopConfig) -> str:
 def _report(args: Args[NoopConfig], path: str) -> Verbatim:
     """Record the call, then follow the debug file."""
     call: dict[str, object] = {"Command": args.verb, "CmdArgs": _cmd_args(args)}
-    with _blaming("debug file", path), _locked(path):
+    with _naming_file("debug file", path), _locked(path):
         debug = Debug.decode(_read_json(path), "Debug")
         _replace(path, _ALL_KEYS | debug.encode() | call, 0o600)
     if args.config.command_log:
@@ -167,14 +167,14 @@ def _stdout(args: Args[NoopConfig], report: str) -> str:
 
 def _append(path: str, call: dict[str, object]) -> None:
     """Add `call` to the JSON list in the file at `path`, which may be missing or empty."""
-    with _blaming("command log", path), _locked(path):
+    with _naming_file("command log", path), _locked(path):
         exists = os.path.exists(path) and os.path.getsize(path) > 0
         calls = _CALLS(_read_json(path), "CmdLog") if exists else []
         _replace(path, [*calls, call], 0o644)
 
 
 @contextmanager
-def _blaming(what: str, path: str) -> Iterator[None]:
+def _naming_file(what: str, path: str) -> Iterator[None]:
     """Turn an error of a file into a CniError that names the file; an OSError becomes code 5."""
     try:
         yield

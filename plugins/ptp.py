@@ -143,7 +143,7 @@ class PtpDriver(Driver[PtpConfig]):
         from plugins.attach.pod_interface import FAMILIES
 
         routes = self.host.routes(FAMILIES[ip.address.version], ifindex=port.ifindex)
-        return _alone(ip.address.ip).network in {route.dst for route in routes}
+        return _host_cidr(ip.address.ip).network in {route.dst for route in routes}
 
 
 def _host_routes(ifindex: int, ips: list[IPConfig]) -> list[bytes]:
@@ -151,14 +151,14 @@ def _host_routes(ifindex: int, ips: list[IPConfig]) -> list[bytes]:
     from netlink.routes import new_route
 
     # As the reference has them: a route of this scope is no use as another route's gateway.
-    return [new_route(ifindex, _alone(ip.address.ip).network, scope=_RT_SCOPE_HOST) for ip in ips]
+    return [new_route(ifindex, _host_cidr(ip.address.ip).network, scope=_RT_SCOPE_HOST) for ip in ips]
 
 
 def _held(ips: list[IPConfig]) -> list[Cidr]:
-    return list(dict.fromkeys(_alone(gateway.ip) for gateway in held_gateways(ips)))
+    return list(dict.fromkeys(_host_cidr(gateway.ip) for gateway in held_gateways(ips)))
 
 
-def _alone(address: Address) -> Cidr:
+def _host_cidr(address: Address) -> Cidr:
     return with_length(address, address.max_prefixlen)
 
 

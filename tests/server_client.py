@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from launch.client import open_descriptors, pieces, send, take
+from launch.client import decode_answer, open_descriptors, send, take
 from launch.installation import build_id
 from launch.server.protocol import GO, PIECE_BYTES, READY, LauncherRequest
 from tests.nodes import HANG
@@ -123,7 +123,7 @@ class Client:
             if packet == READY:
                 self.send(GO)
                 continue
-            stderr, stdout, code = pieces(packet)
+            stderr, stdout, code = decode_answer(packet)
             self.stderr += stderr
             self.stdout += stdout
             if code is not None:

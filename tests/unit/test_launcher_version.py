@@ -13,7 +13,7 @@ import pytest
 from launch import PLUGINS
 from launch.launcher import launcher_bytes, launcher_text
 from launch.plugin_list import load
-from launch.version import OTHERWISE, SUPPORTED
+from launch.version import SUPPORTED, VERSIONS_BY_CONFIG
 from skel.dispatch import dispatch
 from tests.nodes import HANG
 
@@ -103,12 +103,12 @@ def imported(stderr: bytes) -> set[str]:
 
 
 def test_the_short_way_is_for_those_of_our_plugins_that_say_the_same_to_all() -> None:
-    assert {name for name in PLUGINS if callable(load(name).versions)} == OTHERWISE
-    for name in PLUGINS.keys() - OTHERWISE:
+    assert {name for name in PLUGINS if callable(load(name).versions)} == VERSIONS_BY_CONFIG
+    for name in PLUGINS.keys() - VERSIONS_BY_CONFIG:
         assert load(name).versions == SUPPORTED
 
 
-@pytest.mark.parametrize("name", sorted({"bridge", *OTHERWISE}))
+@pytest.mark.parametrize("name", sorted({"bridge", *VERSIONS_BY_CONFIG}))
 @pytest.mark.parametrize("stdin", INPUTS.values(), ids=INPUTS)
 def test_a_file_as_input(folder: Path, tmp_path: Path, stdin: bytes, name: str) -> None:
     assert_answered(folder / name, tmp_path / "stdin", stdin)
