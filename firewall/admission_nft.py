@@ -125,6 +125,7 @@ def remove(tables: Tables, owner: Owner, admission: Admission) -> None:
         known = _known(tables, owner, seen)
         told = _ingress_in(seen.member)
         if not known.keys() <= addresses.keys() or told != ingress:
+            # The owner's elements name more to look at: these answers are not of one moment.
             addresses |= known
             ingress = told
             continue

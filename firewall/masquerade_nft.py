@@ -70,6 +70,7 @@ def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
         transaction = table.transaction()
         if is_damaged:
             subnets.restore(transaction, seen)
+        # More objects than those of these subnets and the set of owners: another subnet may have the address, too.
         if seen.uses is not None and (is_damaged or seen.uses != OBJECTS_PER_SUBNET * len(seen.chains) + 1):
             for name, element in subnets.elsewhere(wanted):
                 transaction.delete_elements(name, [element])

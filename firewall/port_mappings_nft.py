@@ -97,6 +97,7 @@ def apply(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
         if table.try_commit(transaction, doing, lost_races, seen.generation if is_guarded else None):
             break
         has_lost = not is_damaged
+    # Without a guard, another ADD may have taken the port of a single address since the look-up.
     if not is_guarded:
         refuse_rivals(table, owner, forwarding)
     if forwarding.conditions and is_damaged:

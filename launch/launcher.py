@@ -99,6 +99,7 @@ def compiled_launcher(*, socket: str | None = None, timeout: float = _TIMEOUT) -
         raise ValueError(message)
     before, marker, after = binary.partition(_MARKER)
     settings = build_id() + _milliseconds(timeout).to_bytes(4, sys.byteorder) + strings
+    # The compiler leaves zeros in the place of the settings.
     if not marker or _MARKER in after or any(after[: len(settings)]):
         message = f"{_COMPILED} is not what launcher.c compiles to"
         raise ValueError(message)

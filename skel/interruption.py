@@ -55,7 +55,7 @@ class Interruption:
             return
         self._why = why
         if self._waits:
-            self.check()
+            self.check()  # raises out of the signal handler, which ends the system call that waits
         if not self._over:
             _signal.signal(_signal.SIGALRM, self._overdue)
             _signal.setitimer(_signal.ITIMER_REAL, _GRACE_SECONDS)

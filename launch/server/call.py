@@ -99,6 +99,7 @@ class ServedCall:
     def _note_attachment(self) -> None:
         if self._environ.get("CNI_COMMAND") in ("ADD", "DEL"):
             attachment = self._environ.get("CNI_CONTAINERID"), self._environ.get("CNI_IFNAME")
+            # Of 64 bits, as slots have them. Forked processes share the hash seed: equal names have equal numbers.
             self._slot.attachment = hash(attachment) & (1 << 64) - 1
 
     def _wait_for_earlier_calls(self) -> None:
@@ -185,6 +186,7 @@ class Cancellation:
         # The kernel sends SIGIO for a packet on the connection and for its end.
         fcntl.fcntl(connection, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(connection, fcntl.F_SETFL, os.O_ASYNC)
+        # A packet that came before has sent no signal.
         self._on_packet()
 
     def stop(self) -> None:

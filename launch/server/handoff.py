@@ -114,6 +114,7 @@ class Handoff:
         """Return a packet, the files that came with it, which are the handoff's, and all its ancillary data."""
         space = socket.CMSG_SPACE(most * _INT.size) + CREDENTIALS_BYTES
         now = socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
+        # Most packets are there already: to wait first would be one more system call.
         try:
             packet, ancillary, flags, _ = self.connection.recvmsg(size, space, now)
         except BlockingIOError:

@@ -98,6 +98,7 @@ class Pool:
         slot = self._slots.take()
         if slot is None:
             return
+        # A signal that comes early in the child must not run a handler of the parent.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             pid = os.fork()

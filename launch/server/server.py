@@ -88,6 +88,7 @@ class PluginServer:
             if not self._draining or len(self._queue):
                 self._pool.fill()
             self._poll.poll(self._limit_ms())
+            # All wake-ups since the last look are one: each part below looks at everything.
             with suppress(BlockingIOError):
                 os.read(self._wakeup_read, 4096)
             self._pool.reap()
@@ -181,6 +182,7 @@ class PluginServer:
         until = float("inf") if self._draining else self._pool.next_look()
         if self._options.idle_exit_seconds and not self._draining:
             until = min(until, self._idle_at())
+        # A millisecond more, so that the time has come when poll returns.
         return None if until == float("inf") else max(0.0, until - monotonic()) * 1000 + 1
 
 

@@ -114,6 +114,7 @@ class Slots:
 
     def _column(self, name: str) -> list[int]:
         """Return one number of each slot."""
+        # One slice of the memory, not an attribute of each slot: every request asks for some of these.
         return self._words[_COLUMNS.index(name) :: len(_COLUMNS)].tolist()
 
     def states(self) -> list[int]:

@@ -27,6 +27,7 @@ def warm_up(log: Callable[[str], None], others: Mapping[str, str]) -> None:
     except OSError as error:
         log(f"no warm-up: {error}")
     gc.collect()
+    # A collection writes to each object that it looks at, which would copy the memory that forked workers share.
     gc.freeze()
     gc.disable()
 

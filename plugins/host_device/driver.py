@@ -75,6 +75,7 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
             self.undo.add(self._return)
             self.records.write(args.container_id, ifname, recorded)
             alias = change(change_link(device.ifindex, alias=device.name), f"set the alias of {device.name!r}")
+            # Before the move: if this process is killed then, the device itself says whose it is.
             marks = [mark, up_mark_of(self.owner)] if device.up else [mark]
             self.host.send(*(add_altname(device.ifindex, each) for each in marks), alias)
             self.host.move_link(device.ifindex, self.netns, ifname)
@@ -215,6 +216,7 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
         with locked(args.interruption):
             if self._return_device(self.owner, args.netns):
                 return
+        # Without the lock: the kernel may take seconds, and other devices need not wait for this one.
         with args.interruption.waiting(), Rtnl() as host:
             host.wait_link(mark_of(self.owner), _RETURN_SECONDS)
         with locked(args.interruption):
