@@ -5,7 +5,7 @@ ADD. If another container has a port of the host, an ADD is refused, with the ho
 """
 
 from firewall.owner import Owner, quoted, unquoted
-from firewall.port_mapping import PROTOCOLS, Forwarding, PortMapping
+from firewall.port_mapping import PROTOCOLS, ForwardedPort, Forwarding
 from firewall.tables import COMMENT_MAX, OWNERS, owner_key
 from lean.contextlib import suppress
 from lean.hashing import sha256

@@ -6,7 +6,7 @@ from sys import byteorder
 
 from firewall.iptables_program import escaped
 from firewall.owner import Owner
-from firewall.port_mapping import Forwarding, PortMapping
+from firewall.port_mapping import ForwardedPort, Forwarding
 from firewall.tables import host_network, with_port
 from lean.ipaddress import ip_address, ip_network
 from lean.typing import Collection, Final
