@@ -23,7 +23,7 @@ REFERENCE_BIN_DIR = Path("/usr/lib/cni")
 """Where Debian's containernetworking-plugins are."""
 SYSTEM_PYTHON = os.path.realpath(sys.executable)
 """The interpreter behind the environment's: everybody may run it, and a script's first line can name it."""
-AS_SOMEBODY = [
+AS_UNPRIVILEGED_USER = [
     *("/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"),
     *("--inh-caps=+dac_override", "--ambient-caps=+dac_override"),
 ]

@@ -245,7 +245,7 @@ def test_errors_without_an_object_are_one_finding(sound_bin_dir: Path, tmp_path:
         (CONTENT_WITH_ANY, ("add-existing-interface",)),
     ],
 )
-def test_what_another_check_has_found_is_not_found_twice(
+def test_checks_after_a_failed_cause_are_not_examined(
     script: str, causes: Sequence[str], sound_bin_dir: Path, tmp_path: Path
 ) -> None:
     effects = {

@@ -87,7 +87,7 @@ def test_a_sound_plugin_passes(keys: Mapping[str, Any], name: str, bin_dir: Path
 
 
 @pytest.mark.parametrize("name", sorted(OF_IPAM - {"delegate-text-file-busy"}))
-def test_what_is_said_of_ipam_plugins_only_does_not_apply(name: str, bin_dir: Path, tmp_path: Path) -> None:
+def test_checks_of_ipam_plugins_do_not_apply_to_other_delegates(name: str, bin_dir: Path, tmp_path: Path) -> None:
     tested = replace(subject(bin_dir, ONE), executed=("bridge",))
 
     made = finding(name, tested, tmp_path)

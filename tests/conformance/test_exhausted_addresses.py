@@ -28,7 +28,7 @@ def test_ranges_of_either_form_become_small_ones_inside_the_subnet(subnet: str) 
     assert all(ipaddress.ip_address(str(flat[key])) in network for key in ("rangeStart", "rangeEnd"))
 
 
-def test_the_gateway_is_none_of_them() -> None:
+def test_narrowed_range_excludes_the_gateway() -> None:
     without = with_two_addresses({"subnet": "10.66.0.0/24"})
     for gateway in (without["rangeStart"], without["rangeEnd"]):
         span = with_two_addresses({"subnet": "10.66.0.0/24", "gateway": gateway})
@@ -46,7 +46,7 @@ def test_the_configuration_itself_stays() -> None:
 
 @pytest.mark.parametrize("gateway", [{}, {"gateway": "10.66.0.11"}])
 @pytest.mark.parametrize("flat", [True, False])
-def test_one_of_two_ranges_is_smaller(*, flat: bool, gateway: dict[str, str]) -> None:
+def test_lopsided_ranges_have_a_second_range_of_one_address(*, flat: bool, gateway: dict[str, str]) -> None:
     span = {"subnet": "10.66.0.0/24", **gateway}
     ipam = with_unequal_ranges({"type": "x", **span} if flat else {"type": "x", "ranges": [[span]]})
     ranges: Any = ipam.pop("ranges")

@@ -60,7 +60,7 @@ def test_a_faulty_plugin_is_caught(faulty: Faulty, name: str, sound_bin_dir: Pat
 @pytest.mark.mostly_slow(10, "a table of about 350 checks; make matrix runs all for our plugins")
 @pytest.mark.sudo
 @pytest.mark.parametrize(("name", "profile", "plugin"), PASSES)
-def test_a_sound_plugin_is_not(
+def test_sound_plugin_passes_each_check(
     name: str, profile: Profile, plugin: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     # tests/node/test_server_worn.py examines ours with a server.

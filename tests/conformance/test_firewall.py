@@ -44,7 +44,7 @@ def nft(trial: Trial, *words: str, stdin: str = "") -> str:
     return done.stdout
 
 
-def test_only_what_came_is_removed(trial: Trial) -> None:
+def test_removal_of_added_rules_leaves_older_rules(trial: Trial) -> None:
     nft(trial, "-f", "-", stdin=OLD)
     listed, before = nft(trial, "list", "ruleset"), firewall_entries(trial)
     nft(trial, "-f", "-", stdin=NEW)
@@ -56,7 +56,7 @@ def test_only_what_came_is_removed(trial: Trial) -> None:
     assert nft(trial, "list", "ruleset") == listed
 
 
-def test_nothing_came(trial: Trial) -> None:
+def test_equal_rulesets_have_no_additions(trial: Trial) -> None:
     nft(trial, "-f", "-", stdin=OLD)
     ruleset = firewall_entries(trial)
 

@@ -23,13 +23,13 @@ def holding(text: str) -> Snapshot:
         ("10.0.0.1", "10.0.0.2", False),
     ],
 )
-def test_a_file_that_was_there(before: str, after: str, *, is_left: bool) -> None:
+def test_changed_file_is_a_leftover_if_it_gains_or_loses_a_container(before: str, after: str, *, is_left: bool) -> None:
     left = leftovers(holding(before), holding(after), [GONE, OTHER])
 
     assert [each.name for each in left] == (["/var/lib/cni/all"] if is_left else [])
 
 
-def test_a_new_file_is_left_whatever_it_holds() -> None:
+def test_new_file_of_any_content_is_a_leftover() -> None:
     [left] = leftovers(Snapshot({"files": {}}), holding("1"), [GONE])
 
     assert (left.kind, left.name) == ("appeared", "/var/lib/cni/all")

@@ -83,7 +83,7 @@ def test_a_plugin_is_examined_in_the_highest_version_that_it_speaks(
 
 
 @pytest.mark.sudo
-def test_a_plugin_that_does_not_say_what_it_speaks_is_examined_in_the_highest_version(tmp_path: Path) -> None:
+def test_plugin_without_version_answer_is_examined_in_the_highest_version(tmp_path: Path) -> None:
     (tmp_path / "loopback").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "loopback").chmod(0o755)
 

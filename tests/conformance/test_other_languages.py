@@ -51,7 +51,7 @@ def mixed_bin_dir(direct_bin_dir: Path, tmp_path_factory: pytest.TempPathFactory
 @pytest.mark.sudo
 @pytest.mark.one_row_in(4)  # `make matrix` runs all
 @pytest.mark.parametrize(("name", "demand"), DEMANDS)
-def test_it_does_all_that_is_demanded(name: str, demand: str, tmp_path: Path) -> None:
+def test_plugin_in_another_language_passes_each_check(name: str, demand: str, tmp_path: Path) -> None:
     tested = subject(name, "shell-ptp", PERL_IPAM, PLUGINS)
 
     finding = run_check(CHECKS[demand], tested, state_dir=tmp_path, options=OPTIONS)
@@ -67,7 +67,7 @@ def test_it_does_all_that_is_demanded(name: str, demand: str, tmp_path: Path) ->
     [("bridge", "bridge", PERL_IPAM), ("shell-ptp", "shell-ptp", HOST_LOCAL)],
     ids=["bridge over perl-ipam", "shell-ptp over host-local"],
 )
-def test_it_works_with_plugins_of_another_language(
+def test_plugins_of_different_languages_work_together(
     name: str, interface: str, ipam: object, demand: str, mixed_bin_dir: Path, tmp_path: Path
 ) -> None:
     tested = subject(name, interface, ipam, mixed_bin_dir)

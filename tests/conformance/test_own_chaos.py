@@ -39,9 +39,7 @@ def bridge_in(bin_dir: Path) -> Subject:
 
 
 @pytest.mark.parametrize(("kind", "by"), [("direct", PointUnit.CALLS), ("served", PointUnit.TIME)])
-def test_nothing_is_left_of_a_killed_add(
-    kind: str, by: PointUnit, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_killed_adds_leave_nothing(kind: str, by: PointUnit, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     bin_dir: Path = request.getfixturevalue(f"{kind}_bin_dir")
     kills = share(request.config, KILLS, one_in=3)
 
@@ -52,7 +50,7 @@ def test_nothing_is_left_of_a_killed_add(
     assert chaos.leaks == []
 
 
-def test_the_kills_come_in_the_middle(direct_bin_dir: Path, tmp_path: Path) -> None:
+def test_kills_hit_the_middle_of_an_add(direct_bin_dir: Path, tmp_path: Path) -> None:
     """Leftovers before DEL, of a plugin whose DEL does nothing: of some kills nothing yet, of others something."""
     folder = tmp_path / "bin"
     folder.mkdir()

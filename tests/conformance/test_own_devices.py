@@ -65,7 +65,7 @@ def test_a_device_that_ended_with_its_container_is_no_finding(
 
 
 @pytest.mark.slow("kills at many points; test_pods_crash kills adds in make test")
-def test_nothing_is_left_of_a_killed_add(direct_bin_dir: Path, tmp_path: Path, options: CheckOptions) -> None:
+def test_killed_adds_leave_nothing(direct_bin_dir: Path, tmp_path: Path, options: CheckOptions) -> None:
     """Of tap: a device can be in one pod only, and tests/node/host_device/test_crash.py kills its ADDs."""
     chaos = kill_adds(
         interface_plugin("tap", PLUGINS["tap"], direct_bin_dir, WIDE), state_dir=tmp_path, options=options

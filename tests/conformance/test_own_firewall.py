@@ -77,7 +77,7 @@ def test_all_checks_are_there() -> None:
 
 
 @pytest.mark.slow("kills at many points; test_pods_crash kills an add in make test")
-def test_nothing_is_left_of_a_killed_add(direct_bin_dir: Path, tmp_path: Path) -> None:
+def test_killed_adds_leave_nothing(direct_bin_dir: Path, tmp_path: Path) -> None:
     chaos = kill_adds(
         subject(direct_bin_dir), state_dir=tmp_path, options=CheckOptions(timeout=HANG, kills=KILLS, killers=2)
     )

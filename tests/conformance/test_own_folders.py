@@ -55,7 +55,7 @@ def test_each_check_has_the_state_for_itself_and_nothing_outlives_it(sound_bin_d
     assert not [path for path in (*RECORDS, "/var/log/conformance-plugin") if Path(path).exists()]
 
 
-def test_a_record_in_any_of_them_is_a_leftover_and_a_log_is_none(sound_bin_dir: Path, tmp_path: Path) -> None:
+def test_record_in_a_state_folder_is_a_leftover_and_a_log_is_not(sound_bin_dir: Path, tmp_path: Path) -> None:
     forgetful = STATEFUL.replace("  DEL)", "  NEVER)")
 
     found = find(forgetful, {"del-undoes-add"}, sound_bin_dir, tmp_path)["del-undoes-add"]
@@ -110,7 +110,7 @@ exec "${{0%/*}}/sound/${{0##*/}}"
     assert not [path for mark in MARKS for path in Path(mark).parent.glob("conformance-plugin*")]
 
 
-def test_other_folders_are_read_only_and_a_watched_one_is_not(sound_bin_dir: Path, tmp_path: Path) -> None:
+def test_folders_are_read_only_unless_watched(sound_bin_dir: Path, tmp_path: Path) -> None:
     place = Path(f"/srv/conformance-plugin-{os.getpid()}")
     writing = f"""#!/bin/sh
 [ "$CNI_COMMAND" != ADD ] || touch {place}/$CNI_CONTAINERID || exit 1

@@ -30,7 +30,7 @@ def test_add_at_random_moments(kind: str, tmp_path: Path, request: pytest.Fixtur
 
 
 @pytest.mark.parametrize("verb", ["ADD", "DEL"])
-def test_at_system_calls(verb: str, tmp_path: Path, direct_bin_dir: Path) -> None:
+def test_sigterm_at_any_system_call_leaves_nothing(verb: str, tmp_path: Path, direct_bin_dir: Path) -> None:
     """Of the second half: in the first one the interpreter starts."""
     subject = subject_in(direct_bin_dir)
     calls, _ = survey(subject, verb, tmp_path)

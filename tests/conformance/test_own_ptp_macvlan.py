@@ -76,7 +76,7 @@ def test_all_checks_are_there() -> None:
 @pytest.mark.slow("kills at many points; test_pods_crash kills an add in make test")
 @pytest.mark.parametrize("plugin", PLUGINS)
 @pytest.mark.parametrize("kind", ["direct", "served"])
-def test_nothing_is_left_of_a_killed_add(
+def test_killed_adds_leave_nothing(
     plugin: str, kind: str, tmp_path: Path, options: CheckOptions, request: pytest.FixtureRequest
 ) -> None:
     bin_dir: Path = request.getfixturevalue(f"{kind}_bin_dir")

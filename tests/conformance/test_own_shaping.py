@@ -79,7 +79,7 @@ def test_conformance(check: Check, plugin: str, bin_dir: Path, tmp_path: Path) -
 
 @pytest.mark.slow("kills at many points; test_pods_crash kills an add in make test")
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_nothing_is_left_of_a_killed_add(plugin: str, direct_bin_dir: Path, tmp_path: Path) -> None:
+def test_killed_adds_leave_nothing(plugin: str, direct_bin_dir: Path, tmp_path: Path) -> None:
     chaos = kill_adds(subject(plugin, direct_bin_dir), state_dir=tmp_path / "state", options=OPTIONS)
 
     assert chaos.leaks == []

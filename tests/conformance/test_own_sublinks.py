@@ -47,7 +47,7 @@ def test_conformance(plugin: str, check: Check, node: Node, served_bin_dir: Path
 
 
 @pytest.mark.parametrize("plugin", ["ipvlan-l2", "vrf"])
-def test_nothing_is_left_of_a_killed_add(plugin: str, node: Node, served_bin_dir: Path, tmp_path: Path) -> None:
+def test_killed_adds_leave_nothing(plugin: str, node: Node, served_bin_dir: Path, tmp_path: Path) -> None:
     require_kind(plugin, node)
     options = with_uplink(tmp_path, kills=KILLS)
 

@@ -20,7 +20,7 @@ nft add chain ip shared "of-$CNI_CONTAINERID" >&2
 """
 
 
-def test_shared_things_are_listed_and_those_of_each_add_are_not(sound_bin_dir: Path, tmp_path: Path) -> None:
+def test_shared_leftovers_are_listed_and_leftovers_of_each_add_are_not(sound_bin_dir: Path, tmp_path: Path) -> None:
     path = tmp_path / "bridge"
     path.write_text(LEAVING)
     path.chmod(0o755)

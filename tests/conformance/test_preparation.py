@@ -69,7 +69,7 @@ def find(
 
 
 @pytest.mark.parametrize("plugin", [MACVLAN, HOST_DEVICE], ids=lambda plugin: plugin["type"])
-def test_a_plugin_finds_what_was_prepared(plugin: Mapping[str, object], tmp_path: Path) -> None:
+def test_checks_pass_on_a_prepared_node(plugin: Mapping[str, object], tmp_path: Path) -> None:
     prepared = CheckOptions(preparation=executable(tmp_path / "prepare", UPLINK))
 
     found = find(plugin, ("add-prints-result", "check-after-add", "del-undoes-add"), tmp_path, prepared)
@@ -100,7 +100,7 @@ def test_a_device_that_ends_with_the_container_is_not_missed(plugin: Mapping[str
     assert all((each.outcome is Outcome.NOT_APPLICABLE) is is_moved for each in found.values()), found
 
 
-def test_the_nodes_on_which_a_plugin_is_killed_are_prepared_too(tmp_path: Path) -> None:
+def test_nodes_of_chaos_runs_are_prepared(tmp_path: Path) -> None:
     prepared = CheckOptions(preparation=executable(tmp_path / "prepare", UPLINK), kills=2)
 
     chaos = kill_adds(subject(MACVLAN), state_dir=tmp_path, options=prepared)
@@ -118,7 +118,7 @@ def test_an_add_that_always_fails_is_one_finding(plugin: Mapping[str, object], t
     assert all(each.detail.startswith(because) for each in found.values()), found
 
 
-def test_what_needs_no_add_is_found_all_the_same(tmp_path: Path) -> None:
+def test_checks_without_add_run_on_an_unprepared_node(tmp_path: Path) -> None:
     found = find(MACVLAN, ("variable-named", "version-result"), tmp_path, CheckOptions())
 
     assert found["variable-named"].outcome is Outcome.FAIL
@@ -134,7 +134,7 @@ def test_what_needs_no_add_is_found_all_the_same(tmp_path: Path) -> None:
         ("#!/no/such/interpreter\n", "No such file or directory"),
     ],
 )
-def test_a_preparation_that_fails_is_one_error(script: str, said: str, tmp_path: Path) -> None:
+def test_failed_preparation_is_one_error(script: str, said: str, tmp_path: Path) -> None:
     program = executable(tmp_path / "prepare", script)
     options = CheckOptions(timeout=0.5 if said.startswith("no end") else HANG, preparation=program)
 
@@ -145,7 +145,7 @@ def test_a_preparation_that_fails_is_one_error(script: str, said: str, tmp_path:
     assert list(tmp_path.glob("nodes/*")) == []
 
 
-def test_it_sees_the_files_of_the_node_and_what_it_starts_is_there_until_the_end(tmp_path: Path) -> None:
+def test_daemon_of_the_preparation_runs_until_the_check_ends(tmp_path: Path) -> None:
     """As of a daemon: it holds the output open, and must not be waited for."""
     daemon = f"#!/bin/sh -e\nsetsid sleep 600 &\necho $! >{tmp_path}/pid\ntouch /var/lib/cni/prepared\n{UPLINK}"
     prepared = CheckOptions(preparation=executable(tmp_path / "prepare", daemon))

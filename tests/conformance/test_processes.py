@@ -27,7 +27,7 @@ exec "$here/sound/${0##*/}"
 """
 
 
-def test_what_a_plugin_leaves_ends_with_the_check(sound_bin_dir: Path, tmp_path: Path) -> None:
+def test_leftover_processes_of_a_plugin_end_with_the_check(sound_bin_dir: Path, tmp_path: Path) -> None:
     bin_dir = install(LEFT_BEHIND, sound_bin_dir, tmp_path / "bin")
 
     run_check(LEAVES_NO_PROCESS, subject(Profile.INTERFACE, bin_dir), state_dir=tmp_path, options=CheckOptions())
@@ -57,7 +57,7 @@ def test_other_processes_are_no_fault(on_add: str, on_del: str, sound_bin_dir: P
     assert finding.outcome is Outcome.PASS, finding.detail
 
 
-def test_those_of_the_running_server_are_none_of_the_plugin(served_bin_dir: Path, tmp_path: Path) -> None:
+def test_workers_of_the_server_are_no_leak_of_the_plugin(served_bin_dir: Path, tmp_path: Path) -> None:
     bridge = subject(Profile.INTERFACE, served_bin_dir)
 
     finding = run_check(LEAVES_NO_PROCESS, bridge, state_dir=tmp_path, options=CheckOptions())

@@ -50,7 +50,7 @@ def test_routes_with_all_attributes_are_as_said(direct_bin_dir: Path, tmp_path: 
         ('"gw": "fd66::9"', '"gw": "fd66::8"'),
     ],
 )
-def test_another_value_is_not(said: str, instead: str, direct_bin_dir: Path, tmp_path: Path) -> None:
+def test_spoilt_route_attribute_fails_the_check(said: str, instead: str, direct_bin_dir: Path, tmp_path: Path) -> None:
     spoilt = tmp_path / "bridge"
     spoilt.write_text(f"#!/bin/sh\n{direct_bin_dir}/bridge | sed 's|{said}|{instead}|'\n")
     spoilt.chmod(0o755)

@@ -18,7 +18,7 @@ pytestmark = [
 ]
 
 
-def test_our_libcni_does_as_demanded(tmp_path: Path) -> None:
+def test_our_libcni_passes_each_check(tmp_path: Path) -> None:
     findings = judge(drive_libcni(tmp_path))
 
     assert {finding.check.id: finding.breaches for finding in findings if finding.outcome is not Outcome.PASS} == {}

@@ -55,7 +55,7 @@ def test_a_check_does_not_apply(unusual: Unusual, name: str, sound_bin_dir: Path
 
 
 @pytest.mark.parametrize("unusual", FAMILY, ids=lambda unusual: unusual.path.name)
-def test_each_says_what_it_is_examined_for(unusual: Unusual) -> None:
+def test_each_unusual_plugin_lists_existing_checks(unusual: Unusual) -> None:
     names = {*unusual.passes, *unusual.does_not_apply}
 
     assert names

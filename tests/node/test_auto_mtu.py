@@ -91,13 +91,13 @@ def test_packets_of_that_size_pass(node: Node, make_node: Callable[[], Node], se
     assert not passes(1401)
 
 
-def test_the_host_end_has_it_too(network: Network) -> None:
+def test_both_ends_of_the_pair_have_the_auto_mtu(network: Network) -> None:
     result = network.add("one")
 
     assert {interface["mtu"] for interface in result["interfaces"]} == {1400}
 
 
-def test_less_the_overhead_of_an_overlay(network: Network) -> None:
+def test_auto_mtu_subtracts_the_overhead_of_an_overlay(network: Network) -> None:
     expected = {0: 1400, 8: 1392, "vxlan": 1350, "geneve": 1350, "wireguard": 1340, "ipip": 1380}
 
     assert {overhead: seen(network, mtuOverhead=overhead) for overhead in expected} == expected
@@ -196,7 +196,7 @@ def test_an_mtu_that_tuning_has_set_is_left_to_its_own_check(
         ),
     ],
 )
-def test_what_is_wrong_is_told(network: Network, keys: dict[str, Any], told: str) -> None:
+def test_add_refuses_bad_mtu_keys_and_del_ignores_them(network: Network, keys: dict[str, Any], told: str) -> None:
     network.node.pod_namespace("one")
     before = network.node.state()
 

@@ -233,7 +233,7 @@ def test_without_an_earlier_plugin(limited: Limited) -> None:
     limited.plugin.succeed("STATUS", "one")
 
 
-def test_another_kind_of_interface(node: Node, bin_dir: Path) -> None:
+def test_interface_that_is_no_veth_is_refused(node: Node, bin_dir: Path) -> None:
     node.run(["ip", "link", "add", "uplink0", "up", "type", "veth", "peer", "name", "uplink1"])
     macvlan = {"cniVersion": "1.1.0", "name": "net", "type": "macvlan", "master": "uplink0"}
     limited = Limited(node, bin_dir, interface=macvlan, **RATES)

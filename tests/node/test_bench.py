@@ -154,7 +154,7 @@ def test_nothing_is_left_of_a_run_that_is_interrupted(cli: Cli, direct_bin_dir: 
     assert_nothing_left(cli, said)
 
 
-def test_nothing_is_left_of_a_run_in_which_a_plugin_fails(cli: Cli) -> None:
+def test_bench_with_a_failing_plugin_leaves_nothing(cli: Cli) -> None:
     cli.plugin("bridge", 'cat > /dev/null; [ $CNI_COMMAND = VERSION ] && exec echo "{}"; echo "no more room"; exit 7\n')
 
     run = cli.run("bench", *SMALL, check=False)
@@ -225,7 +225,7 @@ def burn(seconds: float) -> None:
         pass
 
 
-def test_what_a_process_and_its_children_use_is_counted_whoever_has_ended(tmp_path: Path) -> None:
+def test_cpu_time_includes_ended_processes_and_their_children(tmp_path: Path) -> None:
     script = "import os, time\nif os.fork(): os.wait()\nwhile time.process_time() < 0.2: pass"
     begin = tmp_path / "begin"
     os.mkfifo(begin)

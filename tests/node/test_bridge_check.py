@@ -37,7 +37,7 @@ def network(node: Node, bin_dir: Path) -> Network:
         ),
     ],
 )
-def test_damage_is_told_until_it_is_repaired(network: Network, damage: str, repair: str, named: str) -> None:
+def test_check_reports_damage_until_it_is_repaired(network: Network, damage: str, repair: str, named: str) -> None:
     result = network.add("one")
     port = result["interfaces"][1]["name"]
     network.succeed("CHECK", "one", prevResult=result)
@@ -51,7 +51,7 @@ def test_damage_is_told_until_it_is_repaired(network: Network, damage: str, repa
 
 
 @pytest.mark.parametrize("keys", [{"isGateway": False}, {"isGateway": False, "ipMasq": True}])
-def test_what_add_does_not_do_is_not_asked_for(network: Network, keys: dict[str, Any]) -> None:
+def test_check_does_not_require_forwarding_without_gateway(network: Network, keys: dict[str, Any]) -> None:
     ipam = {"type": "host-local", "subnet": "10.88.0.0/16"}
     result = network.add("one", ipam=ipam, **keys)
 
@@ -60,7 +60,7 @@ def test_what_add_does_not_do_is_not_asked_for(network: Network, keys: dict[str,
 
 
 @pytest.mark.parametrize(("key", "flag"), [("hairpinMode", "hairpin"), ("portIsolation", "isolated")])
-def test_a_port_that_lost_its_flag_is_told(network: Network, key: str, flag: str) -> None:
+def test_check_reports_a_lost_port_flag(network: Network, key: str, flag: str) -> None:
     result = network.add("one", **{key: True})
     network.succeed("CHECK", "one", prevResult=result, **{key: True})
     network.node.run(["bridge", "link", "set", "dev", result["interfaces"][1]["name"], flag, "off"])
@@ -68,7 +68,7 @@ def test_a_port_that_lost_its_flag_is_told(network: Network, key: str, flag: str
     assert key in network.fail("CHECK", "one", prevResult=result, **{key: True})["msg"]
 
 
-def test_a_default_route_that_goes_elsewhere_is_not_this_plugins_to_judge(network: Network) -> None:
+def test_check_ignores_a_moved_default_route(network: Network) -> None:
     """A later plugin of the list, such as sbr, may have moved it."""
     result = network.add("one")
     netns = network.namespace("one")

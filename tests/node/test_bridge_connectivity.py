@@ -28,7 +28,7 @@ def test_the_node_reaches_a_pod(network: Network) -> None:
         assert network.ping(None, address), address
 
 
-def test_the_result_says_what_the_kernel_has(network: Network) -> None:
+def test_result_matches_the_kernel(network: Network) -> None:
     result = network.add("one")
 
     bridge, host_veth, inner = result["interfaces"]

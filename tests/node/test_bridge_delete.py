@@ -48,7 +48,7 @@ def test_nothing_is_left_but_the_bridge(network: Network) -> None:
     assert network.node.ip("link", "show", "type", "veth") == []
 
 
-def test_every_way_of_calling_it_leaves_the_same(network: Network, warm: Snapshot) -> None:
+def test_del_with_any_prev_result_leaves_the_same_state(network: Network, warm: Snapshot) -> None:
     ways: list[dict[str, Any]] = [{}, {"prevResult": None}, {"prevResult": {"ips": "corrupt"}}]
     for number, keys in enumerate(ways):
         pod = f"pod-{number}"
@@ -59,7 +59,7 @@ def test_every_way_of_calling_it_leaves_the_same(network: Network, warm: Snapsho
         network.node.assert_same_state(warm, ignore=["files/*last_reserved_ip*", f"*{pod}*"])
 
 
-def test_twice(network: Network, warm: Snapshot) -> None:
+def test_del_may_be_repeated(network: Network, warm: Snapshot) -> None:
     result = network.add("one")
 
     network.succeed("DEL", "one", prevResult=result)
@@ -105,7 +105,7 @@ def test_another_pod_is_left_alone(network: Network) -> None:
     assert address in str(network.node.nft())
 
 
-def test_the_path_of_the_namespace_is_another_pods_by_now(network: Network) -> None:
+def test_del_with_the_namespace_of_another_pod_keeps_that_pod(network: Network) -> None:
     """As with /proc/PID/ns/net, when the number has gone round."""
     network.add("one")
     network.add("two")
@@ -115,7 +115,7 @@ def test_the_path_of_the_namespace_is_another_pods_by_now(network: Network) -> N
     assert network.ping("two", "10.88.0.1")
 
 
-def test_the_path_of_the_namespace_is_the_nodes_own_by_now(network: Network, warm: Snapshot) -> None:
+def test_del_with_the_namespace_of_the_node_is_refused_but_removes_the_pod(network: Network, warm: Snapshot) -> None:
     """It is refused, as the reference does, but nothing of the pod is left for that, and nothing of the node taken."""
     network.add("one")
     network.node.run(["ip", "link", "add", "eth0", "type", "veth", "peer", "name", "uplink"])
@@ -135,7 +135,7 @@ def test_the_path_of_the_namespace_is_the_nodes_own_by_now(network: Network, war
         ({"args": "MAC=none"}, 4, "CNI_ARGS: MAC"),
     ],
 )
-def test_what_add_refused_a_pod_is_no_obstacle(network: Network, keys: dict[str, Any], code: int, named: str) -> None:
+def test_del_ignores_pod_values_that_add_refused(network: Network, keys: dict[str, Any], code: int, named: str) -> None:
     network.node.pod_namespace("one")
     error = network.fail("ADD", "one", **keys)
 
@@ -143,7 +143,7 @@ def test_what_add_refused_a_pod_is_no_obstacle(network: Network, keys: dict[str,
     network.succeed("DEL", "one", **keys)
 
 
-def test_it_goes_on_past_a_failing_delegate(network: Network) -> None:
+def test_del_continues_after_a_failing_delegate(network: Network) -> None:
     network.add("one")
 
     error = network.fail("DEL", "one", ipam={"type": "no-such-plugin"})
@@ -153,7 +153,7 @@ def test_it_goes_on_past_a_failing_delegate(network: Network) -> None:
     assert network.node.nft() == []
 
 
-def test_it_goes_on_past_a_back_end_that_fails(
+def test_del_continues_after_a_failing_backend(
     node: Node, direct_bin_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whichever suite and back end did the masquerading, and the checks of source addresses."""

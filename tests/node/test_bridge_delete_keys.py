@@ -35,9 +35,7 @@ def network(node: Node, bin_dir: Path) -> Network:
         ({"ipam": DUAL_STACK | {"routes": [{"dst": "x"}]}}, ""),  # DEL does not read them: there may be thousands
     ],
 )
-def test_a_key_that_del_does_not_need_is_passed_over_and_told(
-    network: Network, keys: dict[str, Any], told: str
-) -> None:
+def test_del_warns_of_bad_keys_that_it_does_not_need(network: Network, keys: dict[str, Any], told: str) -> None:
     before = network.node.state()
     network.add("one")
     network.node.pod_namespace("refused")
@@ -82,7 +80,7 @@ def test_cni_args_that_add_refused_are_passed_over(network: Network) -> None:
         ({"ipam": {"type": "no-such-plugin"}}, 7, "no-such-plugin"),
     ],
 )
-def test_a_key_that_says_where_state_is_stays_an_error_when_all_else_is_gone(
+def test_del_with_bad_state_keys_fails_after_removing_the_rest(
     network: Network, keys: dict[str, Any], code: int, named: str
 ) -> None:
     result = network.add("one")
@@ -108,7 +106,7 @@ def test_a_key_that_says_where_state_is_stays_an_error_when_all_else_is_gone(
         {"bridge": "much-too-long-a-name"},
     ],
 )
-def test_gc_passes_over_what_it_does_not_need(network: Network, keys: dict[str, Any]) -> None:
+def test_gc_warns_of_bad_keys_that_it_does_not_need(network: Network, keys: dict[str, Any]) -> None:
     before = network.node.state()
     network.add("one")
 

@@ -194,7 +194,9 @@ def test_a_signal_ends_the_wait_and_the_next_del_takes_the_rest(node: Node, dire
 
 
 @pytest.mark.parametrize("renamed", [False, True])
-def test_whatever_request_fails_the_next_del_takes_the_rest(node: Node, direct_bin_dir: Path, *, renamed: bool) -> None:
+def test_del_after_a_del_with_any_failed_request_removes_the_rest(
+    node: Node, direct_bin_dir: Path, *, renamed: bool
+) -> None:
     """Renamed, the host's end is found by the pod's, as that of another suite."""
     config = bridge_config()
     node.pod_namespace("one")
@@ -222,7 +224,7 @@ def test_whatever_request_fails_the_next_del_takes_the_rest(node: Node, direct_b
     assert step == (5 if renamed else 3)
 
 
-def test_of_something_gone_is_one_look_and_no_thread(
+def test_repeated_del_needs_one_request_and_no_thread(
     node: Node, direct_bin_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with attached(node, direct_bin_dir) as pod:
@@ -248,7 +250,7 @@ print(outcome.code, *sys.modules)
 """
 
 
-def test_of_something_gone_loads_nothing_slow(node: Node, direct_bin_dir: Path) -> None:
+def test_repeated_del_loads_no_slow_module(node: Node, direct_bin_dir: Path) -> None:
     environ = {
         "CNI_COMMAND": "DEL",
         "CNI_CONTAINERID": "gone",

@@ -65,7 +65,7 @@ def let_a_port_come_and_go(network: Network) -> None:
     network.node.run(["ip", "link", "delete", "uplink"])
 
 
-def test_its_mac_is_never_that_of_another_adds_port(network: Network) -> None:
+def test_mac_of_the_bridge_is_never_the_mac_of_a_port(network: Network) -> None:
     node, config = network.node, BridgeConfig.decode(network.config)
     before = mac_of(network)
     with inside(node.path), Rtnl() as host, open_namespace(node.pod_namespace("pod")) as pod:
@@ -80,7 +80,7 @@ def test_its_mac_is_never_that_of_another_adds_port(network: Network) -> None:
 
 
 @pytest.mark.parametrize("without_mac", [False, True])
-def test_pods_at_once_are_told_the_mac_that_it_keeps(network: Network, *, without_mac: bool) -> None:
+def test_parallel_adds_report_the_lasting_mac_of_the_bridge(network: Network, *, without_mac: bool) -> None:
     if without_mac:
         let_a_port_come_and_go(network)
     for number in range(AT_ONCE):
@@ -94,7 +94,7 @@ def test_pods_at_once_are_told_the_mac_that_it_keeps(network: Network, *, withou
 
 
 @pytest.mark.parametrize("is_gateway", [True, False])
-def test_it_keeps_the_mac_of_an_uplink_that_goes(network: Network, *, is_gateway: bool) -> None:
+def test_bridge_keeps_the_mac_of_a_removed_uplink(network: Network, *, is_gateway: bool) -> None:
     add_uplink(network)
     result = network.add("one", isGateway=is_gateway)
     assert mac_of(network) == LOWEST
@@ -105,7 +105,7 @@ def test_it_keeps_the_mac_of_an_uplink_that_goes(network: Network, *, is_gateway
     network.succeed("CHECK", "one", isGateway=is_gateway, prevResult=result)
 
 
-def test_without_a_mac_since_its_last_port_went_it_gets_one_that_stays(network: Network) -> None:
+def test_bridge_without_mac_gets_a_lasting_mac(network: Network) -> None:
     let_a_port_come_and_go(network)
     assert mac_of(network) == NONE
 
@@ -131,14 +131,14 @@ def accept_ra(network: Network) -> str:
     return network.node.run(["sysctl", "-n", "net.ipv6.conf.br0.accept_ra"]).stdout.strip()
 
 
-def test_it_takes_no_routes_from_routers_any_more(network: Network) -> None:
+def test_add_disables_router_advertisements_on_an_existing_bridge(network: Network) -> None:
     network.node.run(["sysctl", "-qw", "net.ipv6.conf.br0.accept_ra=2"])
     network.add("one")
 
     assert accept_ra(network) == "0"
 
 
-def test_a_failing_add_leaves_what_it_takes_from_routers(network: Network) -> None:
+def test_failing_add_restores_router_advertisements(network: Network) -> None:
     network.node.run(["sysctl", "-qw", "net.ipv6.conf.br0.accept_ra=2"])
     network.node.pod_namespace("one")
 

@@ -66,7 +66,7 @@ def elements(node: Node) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("spelling", ["cni.dev/valid-attachments", "cni.dev/attachments"])
-def test_the_lost_one_goes(network: Network, spelling: str) -> None:
+def test_gc_removes_a_lost_pod(network: Network, spelling: str) -> None:
     network.add("kept")
     network.add("lost")
     lost = network.addresses("lost")
@@ -113,7 +113,7 @@ def test_another_network_is_left_alone(network: Network) -> None:
     )
 
 
-def test_a_pod_whose_namespace_is_gone(network: Network) -> None:
+def test_gc_frees_a_pod_without_namespace(network: Network) -> None:
     network.add("lost")
     remove_namespace(network.namespace("lost"))
 
@@ -160,7 +160,7 @@ def test_the_chains_of_iptables_stay_for_any_interface_of_their_container(networ
         (spoofcheck, "spoof_checked", {"checked_ports": 3, "allowed_macs": 3}),
     ],
 )
-def test_it_goes_on_past_one_that_cannot_be_removed(
+def test_gc_continues_after_a_failed_removal(
     node: Node, direct_bin_dir: Path, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, left: dict[str, int]
 ) -> None:
     network = Network(node, direct_bin_dir, bridge_config(ipMasq=True, macspoofchk=True))

@@ -26,7 +26,7 @@ OWN = host_veth_name("id-failing", "eth0")
 """The port of a pod whose ADD a test goes through step by step."""
 
 
-def test_udev_has_no_reason_to_give_links_another_mac(node: Node, bin_dir: Path) -> None:
+def test_links_have_set_macs_so_that_udev_keeps_them(node: Node, bin_dir: Path) -> None:
     result = Network(node, bin_dir, bridge_config()).add("one")
 
     names = [interface["name"] for interface in result["interfaces"][:2]]
@@ -72,7 +72,7 @@ def test_many_make_the_gateway_of_a_vlan_at_once(node: Node) -> None:
 
 
 @pytest.mark.parametrize("others", [0, 1])
-def test_a_failing_add_takes_the_gateway_of_a_vlan_from_nobody(node: Node, bin_dir: Path, others: int) -> None:
+def test_failing_add_keeps_the_vlan_gateway_of_other_pods(node: Node, bin_dir: Path, others: int) -> None:
     network = Network(node, bin_dir, bridge_config(isGateway=False))
     for pod in ("failing", "other")[: 1 + others]:
         network.add(pod)

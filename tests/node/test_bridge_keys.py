@@ -191,7 +191,7 @@ def test_macspoofchk(network: Network) -> None:
     assert network.ping("two", "10.88.0.1")
 
 
-def test_enabledad_settles_before_the_end(network: Network) -> None:
+def test_enabledad_waits_until_addresses_are_settled(network: Network) -> None:
     network.add("one", enabledad=True)
 
     (link,) = network.node.ip("-6", "addr", "show", "dev", "eth0", netns=network.namespace("one"))
@@ -261,7 +261,7 @@ def test_keys_without_regard_to_case_and_null(network: Network) -> None:
     assert host_port(network, "one")["linkinfo"]["info_slave_data"]["hairpin"] is True
 
 
-def test_the_accepted_router_advertisements_are_nobodys(network: Network) -> None:
+def test_new_bridge_accepts_no_router_advertisements(network: Network) -> None:
     network.add("one")
 
     assert network.node.run(["sysctl", "-n", "net.ipv6.conf.br0.accept_ra"]).stdout.strip() == "0"

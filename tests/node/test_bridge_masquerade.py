@@ -46,7 +46,7 @@ def test_the_neighbour_sees_the_node(make_node: Callable[[], Node], bin_dir: Pat
     assert seen_source(network, "one", neighbour, wire.ipv6[1]) == str(ip_address(wire.ipv6[0]))
 
 
-def test_without_it_the_neighbour_sees_the_pod(make_node: Callable[[], Node], bin_dir: Path) -> None:
+def test_neighbour_sees_the_pods_address_without_ip_masq(make_node: Callable[[], Node], bin_dir: Path) -> None:
     node, neighbour = make_node(), make_node()
     wire = veth_between(node, neighbour)
     neighbour.run(["ip", "route", "add", "10.88.0.0/16", "via", wire.ipv4[0]])
@@ -72,7 +72,7 @@ def test_pods_see_each_others_own_addresses(node: Node, bin_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("backend", ["nftables", "iptables"])
-def test_check_notices_that_it_is_gone(node: Node, bin_dir: Path, backend: str) -> None:
+def test_check_reports_lost_masquerading(node: Node, bin_dir: Path, backend: str) -> None:
     network = Network(node, bin_dir, bridge_config(ipMasq=True, ipMasqBackend=backend))
     result = network.add("one")
 
@@ -159,7 +159,7 @@ def test_del_leaves_the_containers_other_interface_masqueraded(node: Node, bin_d
         "delete table inet cni_harness_masquerade",
     ],
 )
-def test_check_notices_what_others_did_to_the_table_and_the_next_add_repairs_it(
+def test_check_notices_a_damaged_table_and_the_next_add_repairs_it(
     make_node: Callable[[], Node], bin_dir: Path, damage: str
 ) -> None:
     node, neighbour = make_node(), make_node()

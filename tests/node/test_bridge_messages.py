@@ -94,7 +94,7 @@ def test_sysfs_is_not_asked_and_the_pod_entered_once(node: Node, direct_bin_dir:
         assert calls["setns"] == 2 + 2  # into the node, which the test does, and into the pod; and back
 
 
-def test_a_bridge_of_another_is_looked_at_once(node: Node, direct_bin_dir: Path) -> None:
+def test_mac_of_a_foreign_bridge_is_read_once(node: Node, direct_bin_dir: Path) -> None:
     node.run(["ip", "link", "add", "br0", "type", "bridge"])
     network = Network(node, direct_bin_dir, bridge_config())
 
@@ -105,7 +105,7 @@ def test_a_bridge_of_another_is_looked_at_once(node: Node, direct_bin_dir: Path)
     ]
 
 
-def test_neighbours_will_be_told(node: Node, direct_bin_dir: Path) -> None:
+def test_add_enables_neighbour_notification(node: Node, direct_bin_dir: Path) -> None:
     add(node, direct_bin_dir, bridge_config(), "one")
 
     parameters = ["net.ipv4.conf.eth0.arp_notify", "net.ipv6.conf.eth0.ndisc_notify"]

@@ -36,7 +36,7 @@ except BlockingIOError:
 
 
 @pytest.mark.parametrize("with_result", [True, False])
-def test_everything_is_removed_all_the_same(node: Node, direct_bin_dir: Path, *, with_result: bool) -> None:
+def test_del_without_threads_removes_everything(node: Node, direct_bin_dir: Path, *, with_result: bool) -> None:
     network = Network(node, direct_bin_dir, bridge_config(ipMasq=True, macspoofchk=True))
     network.add("first")
     network.succeed("DEL", "first")

@@ -30,13 +30,13 @@ def test_an_exhausted_range_is_an_error_if_the_key_says_so(node: Node, bin_dir: 
     assert node.plugin(bin_dir, "bridge", "STATUS", network.config).code == 0
 
 
-def test_a_missing_delegate_is_told(node: Node, bin_dir: Path) -> None:
+def test_status_reports_a_missing_delegate(node: Node, bin_dir: Path) -> None:
     ran = node.plugin(bin_dir, "bridge", "STATUS", bridge_config(ipam={"type": "no-such-plugin"}))
 
     assert (ran.code, ran.stdout["code"]) == (1, 50)
 
 
-def test_a_name_that_belongs_to_another_kind_of_link_is_told(node: Node, bin_dir: Path) -> None:
+def test_status_reports_a_bridge_name_of_another_kind_of_link(node: Node, bin_dir: Path) -> None:
     node.run(["ip", "link", "add", "br0", "type", "veth", "peer", "name", "wire"])
 
     ran = node.plugin(bin_dir, "bridge", "STATUS", bridge_config())
@@ -47,7 +47,7 @@ def test_a_name_that_belongs_to_another_kind_of_link_is_told(node: Node, bin_dir
     assert node.plugin(bin_dir, "bridge", "STATUS", bridge_config()).code == 0
 
 
-def test_a_bridge_that_filters_no_vlans_is_told(node: Node, bin_dir: Path) -> None:
+def test_status_reports_a_bridge_without_vlan_filtering(node: Node, bin_dir: Path) -> None:
     node.run(["ip", "link", "add", "br0", "type", "bridge"])
     assert node.plugin(bin_dir, "bridge", "STATUS", bridge_config()).code == 0
 
@@ -56,7 +56,7 @@ def test_a_bridge_that_filters_no_vlans_is_told(node: Node, bin_dir: Path) -> No
     assert (ran.code, ran.stdout["code"]) == (1, 50)
 
 
-def test_keys_that_exclude_each_other_are_told(node: Node, bin_dir: Path) -> None:
+def test_status_reports_keys_that_exclude_each_other(node: Node, bin_dir: Path) -> None:
     ran = node.plugin(bin_dir, "bridge", "STATUS", bridge_config(hairpinMode=True, promiscMode=True))
 
     assert (ran.code, ran.stdout["code"]) == (1, 7)

@@ -32,7 +32,9 @@ def have_a_bridge(node: Node) -> None:
 @pytest.mark.mostly_slow(4, "each request to the kernel; a part is in make test")
 @pytest.mark.parametrize("existing", [False, True])
 @pytest.mark.parametrize("fault_at", [failing_at, answer_lost_at])
-def test_at_every_request_to_the_kernel(node: Node, direct_bin_dir: Path, fault_at: FaultAt, *, existing: bool) -> None:
+def test_add_with_any_failed_request_leaves_nothing(
+    node: Node, direct_bin_dir: Path, fault_at: FaultAt, *, existing: bool
+) -> None:
     keys = {"promiscMode": True, "forceAddress": True} if existing else {"hairpinMode": True}
     config = bridge_config(ipMasq=True, macspoofchk=True, isDefaultGateway=True, **keys)
     if existing:
@@ -118,7 +120,7 @@ def test_the_bridge_has_another_address(cold: tuple[Network, Snapshot]) -> None:
     fails_without_trace((network, before), '"br0" already has an IP address different from 10.88.0.1/16')
 
 
-def test_the_bridge_is_none(cold: tuple[Network, Snapshot]) -> None:
+def test_add_with_a_foreign_link_as_bridge_leaves_no_trace(cold: tuple[Network, Snapshot]) -> None:
     network, _ = cold
     network.node.run(["ip", "link", "add", "br0", "type", "veth", "peer", "name", "br1"])
 
@@ -159,7 +161,7 @@ def test_a_shared_bridge_survives_another_pods_failure(cold: tuple[Network, Snap
 
 
 @pytest.mark.parametrize("connected", ["before", "meanwhile"])
-def test_what_another_pod_may_count_on_stays(node: Node, connected: str) -> None:
+def test_failing_add_keeps_the_bridge_settings_of_another_pod(node: Node, connected: str) -> None:
     """Nobody can tell whether the ADD of a pod that was connected before is over."""
     config = BridgeConfig.decode(bridge_config(promiscMode=True))
     have_a_bridge(node)

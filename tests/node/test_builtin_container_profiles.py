@@ -71,7 +71,7 @@ def test_a_privileged_container_has_no_filter(pod: Pod) -> None:
 
 
 @with_image
-def test_a_missing_profile_is_told(pod: Pod, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_security_profile_is_a_start_error(pod: Pod, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(oci_spec, "DEFAULT_PROFILE", tmp_path / "absent")
     of_node = SecurityProfile(profile_type=ProfileType.LOCALHOST, localhost_ref="/absent.json")
 

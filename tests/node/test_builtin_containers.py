@@ -290,7 +290,7 @@ def test_a_read_only_root_takes_no_file(pod: Pod) -> None:
     assert "Read-only file system" in log_texts(pod.log())[0]
 
 
-def test_user_groups_and_rights_are_those_of_the_request(pod: Pod) -> None:
+def test_user_groups_and_capabilities_match_the_request(pod: Pod) -> None:
     security = ContainerSecurity(
         run_as_user=4000, run_as_group=4001, supplemental_groups=[4002], no_new_privs=True, drop_capabilities=["ALL"]
     )

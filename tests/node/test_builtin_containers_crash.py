@@ -73,7 +73,7 @@ def test_a_start_that_is_killed_leaves_a_container_that_can_be_removed(pod: Pod,
     assert list((pod.folder / "node/containers").iterdir()) == []
 
 
-def test_a_container_whose_shim_was_killed_has_ended(pod: Pod) -> None:
+def test_container_with_a_killed_shim_has_ended(pod: Pod) -> None:
     container = pod.running("sh", "-c", "sleep 1000 & sleep 1000")
     process = _pid_of(pod, container, "process")
 
@@ -115,7 +115,7 @@ def test_signals_that_the_caller_ignores_reach_the_container(pod: Pod) -> None:
     assert not int(ignored, 16) >> signal.SIGUSR2 - 1 & 1
 
 
-def test_recover_removes_what_a_crash_left(pod: Pod) -> None:
+def test_recover_removes_leftovers_of_a_crash(pod: Pod) -> None:
     kept = pod.container("true")
     folder = pod.folder / "node/containers"
     for name in (".new-abc", ".removed-def", "0123"):

@@ -68,12 +68,12 @@ def test_a_missing_runtime_is_named(pod: Pod, monkeypatch: pytest.MonkeyPatch) -
         pod.containers.start_container(container)
 
 
-def test_containers_run_without_limits_where_control_groups_are_read_only(pod: Pod) -> None:
+def test_containers_run_without_limits_if_control_groups_are_read_only(pod: Pod) -> None:
     _elsewhere(_READ_ONLY, "live_without_groups", pod)
 
 
 @by_oci_runtime
-def test_crun_runs_containers_where_control_groups_are_read_only(pod: Pod) -> None:
+def test_crun_runs_containers_if_control_groups_are_read_only(pod: Pod) -> None:
     _elsewhere(_ONE_VERSION + _READ_ONLY, "live_without_groups_under_crun", pod)
 
 

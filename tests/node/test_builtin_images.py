@@ -47,7 +47,7 @@ def test_an_image_that_is_absent_has_no_status(images: Images, busybox_layout: P
     assert images.image_status("busybox") is None
 
 
-def test_short_names_are_those_of_docker(images: Images, archives: dict[str, Path]) -> None:
+def test_short_image_names_resolve_as_in_docker(images: Images, archives: dict[str, Path]) -> None:
     (image,) = images.load(archives["docker"])
 
     assert image.repo_tags == ["docker.io/library/small:latest"]
@@ -120,7 +120,7 @@ def test_a_missing_tool_is_named(images: Images, busybox_layout: Path, monkeypat
         images.load(busybox_layout)
 
 
-def test_nothing_is_pulled(images: Images, busybox_layout: Path) -> None:
+def test_pull_of_a_missing_image_is_refused(images: Images, busybox_layout: Path) -> None:
     with pytest.raises(ImageNotFoundError, match="fetches nothing from registries; load the image from a file"):
         images.pull_image("busybox")
     (image,) = images.load(busybox_layout)

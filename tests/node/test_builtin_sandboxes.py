@@ -294,7 +294,7 @@ def test_after_a_failed_add_each_plugin_gets_one_del(place: Place) -> None:
     ]
 
 
-def test_readiness_of_the_network_is_told_in_containerds_words(place: Place) -> None:
+def test_network_readiness_has_the_messages_of_containerd(place: Place) -> None:
     lacking = place.networks.condition()
     place.configure({"cniVersion": "1.1.0", "name": "net", "plugins": [{"type": "noop"}]})
     present = place.networks.condition()
@@ -314,7 +314,7 @@ def test_two_sandboxes_of_one_attempt_are_refused(place: Place) -> None:
     assert [each.id for each in place.sandboxes.list()] == [first]
 
 
-def test_a_sandbox_whose_pause_process_ends_is_not_ready(place: Place) -> None:
+def test_sandbox_without_pause_process_is_not_ready(place: Place) -> None:
     place.configure(bridge_network("net"))
     sandbox_id = place.sandboxes.run(config())
 

@@ -46,7 +46,7 @@ def recorder(own_cli: Cli) -> Recorder:
     return Recorder(own_cli)
 
 
-def test_cni_args_are_those_of_kubelet_and_containerd(recorder: Recorder) -> None:
+def test_cni_args_match_kubelet_and_containerd(recorder: Recorder) -> None:
     recorder.cli.configure(recorder.network())
 
     (pod,) = recorder.cli.add("pod1", "--namespace", "ns1")
@@ -104,7 +104,7 @@ def test_first_list_in_order_of_file_name_is_the_default(recorder: Recorder) -> 
     assert [each["name"] for each in pod["networks"]] == ["zebra"]
 
 
-def test_wishes_travel_as_capabilities_where_these_are_declared(recorder: Recorder) -> None:
+def test_options_are_sent_as_capabilities_if_declared(recorder: Recorder) -> None:
     recorder.cli.configure(recorder.network("net", "ips", "mac", "portMappings"), recorder.network("more", "ips"))
 
     recorder.cli.run(
@@ -254,7 +254,7 @@ def test_interface_that_no_plugin_made_is_not_shown(own_cli: Cli) -> None:
     assert [row.split()[1] for row in rows] == ["-", "lo"]
 
 
-def test_what_plugins_need_is_prepared_on_the_node(own_cli: Cli) -> None:
+def test_add_with_prepare_runs_the_program_on_the_node(own_cli: Cli) -> None:
     own_cli.plugin("prepare", "exec ip link add uplink0 type bridge")
     own_cli.plugin("needy", 'cat > /dev/null; ip link show uplink0 >&2 && echo \'{"cniVersion": "1.0.0"}\'')
     own_cli.configure({"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "needy"}]})
@@ -268,7 +268,7 @@ def test_what_plugins_need_is_prepared_on_the_node(own_cli: Cli) -> None:
     assert [pod["name"] for pod in own_cli.pods()] == ["pod1"]
 
 
-def test_preparation_is_not_what_plugins_did(own_cli: Cli) -> None:
+def test_diff_of_add_excludes_the_preparation(own_cli: Cli) -> None:
     own_cli.plugin("prepare", "exec ip link add uplink0 type bridge")
     own_cli.configure({"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "noop"}]})
 

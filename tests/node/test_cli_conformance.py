@@ -55,7 +55,7 @@ def test_every_plugin_of_the_list_and_its_ipam_plugin_is_examined(cli: Cli, tmp_
     assert_nothing_left(cli, tmp_path)
 
 
-def test_a_must_that_fails_is_told_and_is_the_exit_code(cli: Cli, tmp_path: Path) -> None:
+def test_failed_must_is_reported_and_sets_the_exit_code(cli: Cli, tmp_path: Path) -> None:
     refusing = AT_SECOND_DEL.format(tmp_path) + ' && echo \'{"code": 123, "msg": "never heard of it"}\' && exit 1'
     shadow(cli, tmp_path, "bridge", refusing)
     report = tmp_path / "ci" / "junit.xml"
@@ -113,13 +113,13 @@ def test_a_run_is_reported_in_every_form(cli: Cli, tmp_path: Path) -> None:
     assert_nothing_left(cli, tmp_path)
 
 
-def test_sudo_is_told_as_such(cli: Cli) -> None:
+def test_report_names_sudo_as_the_privileges(cli: Cli) -> None:
     assert cli.json("conformance", *QUICK)["privileges"] == "root"
     cli.environment["SUDO_UID"] = "1000"
     assert cli.json("conformance", *QUICK)["privileges"] == "sudo"
 
 
-def test_a_should_that_fails_is_told_and_not_the_exit_code(cli: Cli, tmp_path: Path) -> None:
+def test_failed_should_is_reported_with_exit_code_0(cli: Cli, tmp_path: Path) -> None:
     shadow(cli, tmp_path, "bridge", '[ "$CNI_COMMAND" = DEL ] && [ -z "$CNI_NETNS" ] && exit 1')
 
     document = cli.json("conformance", "--plugin", "bridge", "--check", "del-netns-empty")
@@ -172,7 +172,7 @@ def test_a_plugin_that_does_not_end_is_not_waited_for(cli: Cli, tmp_path: Path) 
     assert re.fullmatch(r"hangs: no end after \d+\.\d s", found["got"])
 
 
-def test_a_plugin_is_what_its_add_makes(cli: Cli) -> None:
+def test_profile_of_a_plugin_follows_from_its_add(cli: Cli) -> None:
     alone = cli.folder / "ipam.conf"
     ipam = {"type": "host-local", "ranges": [[{"subnet": "10.77.0.0/16"}]]}
     alone.write_text(json.dumps({"cniVersion": "1.0.0", "name": "alone", "type": "host-local", "ipam": ipam}))
@@ -207,7 +207,7 @@ def test_nodes_are_prepared(cli: Cli, tmp_path: Path) -> None:
     assert_nothing_left(cli, tmp_path)
 
 
-def test_a_plugin_whose_add_fails_is_examined_all_the_same(cli: Cli, tmp_path: Path) -> None:
+def test_plugin_with_failing_add_is_still_examined(cli: Cli, tmp_path: Path) -> None:
     shadow(cli, tmp_path, "bridge", '[ "$CNI_COMMAND" = ADD ] && exit 1')
 
     run = cli.run("conformance", *QUICK, "--plugin", "bridge", "-o", "json", check=False)
@@ -291,7 +291,9 @@ def test_the_catalogue_of_one_profile(cli: Cli) -> None:
         (["matrix", "--bin-dir", "a=/usr", "--bin-dir", "a=/tmp"], 2, "--bin-dir a=/tmp: named twice"),
     ],
 )
-def test_what_cannot_be_done_is_refused(cli: Cli, tmp_path: Path, args: list[str], code: int, complaint: str) -> None:
+def test_bad_options_are_refused_before_any_file_is_made(
+    cli: Cli, tmp_path: Path, args: list[str], code: int, complaint: str
+) -> None:
     run = cli.run("conformance", *args, check=False)
 
     assert (run.returncode, run.stdout) == (code, "")

@@ -71,7 +71,7 @@ def test_a_result_of_witnesses_is_true(cli: Cli) -> None:
     assert (there["address"], there["operstate"]) == (host["mac"], "UP")
 
 
-def test_the_exit_code_tells_whether_a_must_is_violated(cli: Cli, tmp_path: Path) -> None:
+def test_violated_must_of_a_runtime_sets_the_exit_code(cli: Cli, tmp_path: Path) -> None:
     pod = cli.add("one", "--network", "witness-no-gc")[0]["networks"][0]
     judged(cli, tmp_path / "records")
     cli.run("del", "one")
@@ -106,7 +106,7 @@ def test_the_catalogue_names_every_check_and_the_sentences_without_one(cli: Cli)
         (["--install", "/tmp/nowhere", "--bin-dir", "/a:/b"], "--install needs one folder for executables"),
     ],
 )
-def test_a_wrong_command_line_says_what_is_wanted(cli: Cli, args: list[str], message: str) -> None:
+def test_wrong_command_line_names_the_missing_option(cli: Cli, args: list[str], message: str) -> None:
     run = cli.run("conformance", "runtime", *args, check=False)
 
     assert run.returncode in {1, 2}

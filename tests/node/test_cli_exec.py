@@ -91,7 +91,7 @@ def test_unknown_command_is_127(pod: Cli) -> None:
     assert (failed.returncode, failed.stderr) == (127, "Error: no-such-command: command not found\n")
 
 
-def test_what_is_not_executable_is_126(pod: Cli) -> None:
+def test_exec_of_a_file_without_permission_returns_126(pod: Cli) -> None:
     assert pod.run("exec", "pod1", str(ROOT / "pyproject.toml"), check=False).returncode == 126
 
 

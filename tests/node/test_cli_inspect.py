@@ -110,7 +110,7 @@ def test_check_leaves_addresses_without_an_interface_alone(own_cli: Cli) -> None
     assert errors(own_cli) == {"pod1": ""}
 
 
-def test_check_says_whose_sandbox_is_gone(cli: Cli) -> None:
+def test_check_names_the_pod_with_the_missing_sandbox(cli: Cli) -> None:
     cli.configure(bridge_network("net"))
     gone, _ = cli.add("pod1", "pod2")
     remove_namespace(gone["netns"])
@@ -150,7 +150,7 @@ def test_inspect_of_a_pod_of_the_reference_shows_its_chains(reference_cli: Cli) 
     assert [link["kind"] for link in shown["networks"][0]["hostLinks"]] == ["veth", "bridge"]
 
 
-def test_inspect_marks_what_the_kernel_contradicts(cli: Cli) -> None:
+def test_inspect_marks_differences_from_the_kernel(cli: Cli) -> None:
     cli.configure(bridge_network("net"))
     (pod,) = cli.add("pod1")
     assert not [line for line in cli.run("inspect", "pod1").stdout.splitlines() if "!" in line]
@@ -165,7 +165,7 @@ def test_inspect_marks_what_the_kernel_contradicts(cli: Cli) -> None:
     assert len(marked) == 2
 
 
-def test_inspect_of_a_pod_whose_sandbox_is_gone(cli: Cli) -> None:
+def test_inspect_of_a_pod_without_sandbox_has_no_links(cli: Cli) -> None:
     cli.configure(bridge_network("net"))
     (pod,) = cli.add("pod1")
     remove_namespace(pod["netns"])
@@ -177,7 +177,7 @@ def test_inspect_of_a_pod_whose_sandbox_is_gone(cli: Cli) -> None:
     assert not Path(pod["netns"]).exists()
 
 
-def test_exec_says_whose_sandbox_is_gone(own_cli: Cli) -> None:
+def test_exec_names_the_pod_with_the_missing_sandbox(own_cli: Cli) -> None:
     own_cli.configure(bridge_network("net"))
     (pod,) = own_cli.add("pod1", "--namespace", "shop")
     remove_namespace(pod["netns"])

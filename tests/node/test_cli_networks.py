@@ -91,7 +91,7 @@ def test_folder_of_the_list_is_read(own_cli: Cli, tmp_path: Path) -> None:
     assert [each["pod"] for each in own_cli.json("networks", "net")["reservations"]] == ["default/pod1"]
 
 
-def test_folder_of_the_list_below_the_nodes_own(own_cli: Cli) -> None:
+def test_networks_reads_a_data_dir_below_the_folder_of_the_node(own_cli: Cli) -> None:
     ipam = {"type": "host-local", "subnet": "10.77.0.0/24", "dataDir": "/var/lib/cni/of-this-list"}
     own_cli.configure(bridge_network("net", ipam=ipam))
     own_cli.add("pod1")
@@ -100,7 +100,7 @@ def test_folder_of_the_list_below_the_nodes_own(own_cli: Cli) -> None:
     assert [each["pod"] for each in own_cli.json("networks", "net")["reservations"]] == ["default/pod1"]
 
 
-def test_network_that_nobody_has_used(own_cli: Cli) -> None:
+def test_unused_network_is_free_and_makes_no_node(own_cli: Cli) -> None:
     own_cli.configure(bridge_network("net", subnet="10.77.0.0/29"))
 
     shown = own_cli.json("networks", "net")

@@ -13,7 +13,7 @@ from tests.cli import Cli, bridge_network
 pytestmark = pytest.mark.sudo
 
 
-def test_add_reports_what_the_kernel_has(cli: Cli) -> None:
+def test_add_reports_the_addresses_and_routes_of_the_kernel(cli: Cli) -> None:
     cli.configure(bridge_network("net"))
 
     (pod,) = cli.add("pod1")
@@ -57,7 +57,7 @@ def test_add_with_exist_ok_shows_the_pod_that_is_there(cli: Cli) -> None:
     assert second == first | {"seconds": None}
 
 
-def test_add_with_exist_ok_renews_a_pod_whose_sandbox_is_gone(cli: Cli) -> None:
+def test_add_with_exist_ok_renews_a_pod_without_sandbox(cli: Cli) -> None:
     cli.configure(bridge_network("net"))
     (first,) = cli.add("pod1")
     remove_namespace(first["netns"])
@@ -221,7 +221,7 @@ def two_bridges(cli: Cli) -> Cli:
     return cli
 
 
-def test_prune_keeps_a_bridge_with_somebody_elses_port(two_bridges: Cli) -> None:
+def test_prune_keeps_a_bridge_with_a_foreign_port(two_bridges: Cli) -> None:
     cli = two_bridges
     cli.ip("link", "add", "port0", "master", "net0", "type", "veth", "peer", "port1")
 
@@ -284,14 +284,14 @@ def test_prune_removes_the_bridge_of_pods_that_were_deleted_before(kept_node: Cl
     ]
 
 
-def test_prune_says_nothing_of_forwarding_where_nothing_is_left_of_the_node(cli: Cli) -> None:
+def test_prune_of_the_whole_node_does_not_mention_forwarding(cli: Cli) -> None:
     cli.configure(bridge_network("net"))
     cli.add("pod1")
 
     assert "stays" not in cli.run("del", "--all", "--prune").stderr
 
 
-def test_prune_keeps_a_bridge_with_somebody_elses_address(two_bridges: Cli) -> None:
+def test_prune_keeps_a_bridge_with_a_foreign_address(two_bridges: Cli) -> None:
     cli = two_bridges
     cli.ip("address", "add", "192.0.2.1/24", "dev", "net0")
 
@@ -325,7 +325,7 @@ def test_resolv_conf_comes_from_the_result(cli: Cli) -> None:
     assert shown.splitlines()[1:] == ["nameserver 192.0.2.53", "search a.example b.example"]
 
 
-def test_resolv_conf_is_the_hosts_where_no_network_has_dns(cli: Cli) -> None:
+def test_resolv_conf_is_a_copy_of_the_host_without_dns_in_results(cli: Cli) -> None:
     cli.configure(bridge_network("net"))
     cli.add("pod1")
 
@@ -357,7 +357,7 @@ def test_check_of_a_pod_that_is_not_there_fails(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("verb", [["check"], ["check", "pod1"], ["status"], ["snapshot"]])
-def test_what_only_looks_at_a_node_makes_none(own_cli: Cli, verb: list[str]) -> None:
+def test_read_only_verbs_make_no_node(own_cli: Cli, verb: list[str]) -> None:
     own_cli.configure(bridge_network("net"))
 
     failed = own_cli.run(*verb, check=False)
@@ -368,7 +368,7 @@ def test_what_only_looks_at_a_node_makes_none(own_cli: Cli, verb: list[str]) -> 
     assert not own_cli.state_dir.exists()
 
 
-def test_inspect_shows_what_the_kernel_has_now(cli: Cli) -> None:
+def test_inspect_shows_the_current_state_of_the_kernel(cli: Cli) -> None:
     cli.configure(bridge_network("net"))
     (pod,) = cli.add("pod1")
     cli.ip("address", "add", "192.0.2.7/24", "dev", "eth0", netns=pod["netns"])
@@ -381,7 +381,7 @@ def test_inspect_shows_what_the_kernel_has_now(cli: Cli) -> None:
     assert {"dst": "0.0.0.0/0", "dev": "eth0", "gw": "10.77.0.1"} in shown["kernel"]["routes"]
 
 
-def test_gc_frees_what_a_lost_pod_left(cli: Cli) -> None:
+def test_gc_frees_the_address_of_a_lost_pod(cli: Cli) -> None:
     cli.configure(bridge_network("net"))
     kept, lost = cli.add("kept", "lost")
     remove_namespace(lost["netns"])

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli import AS_SOMEBODY, Cli
+from tests.cli import AS_UNPRIVILEGED_USER, Cli
 from tests.nodes import HANG
 from tests.server_client import client, request_for
 
 pytestmark = pytest.mark.sudo
 
 
-def test_it_serves_until_it_is_told_to_end(own_cli: Cli, tmp_path: Path) -> None:
+def test_serve_runs_until_sigterm(own_cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "run" / "server.sock"
     with own_cli.background("serve", "--socket", str(path), "--workers", "2") as server:
         assert server.stderr is not None
@@ -26,14 +26,14 @@ def test_it_serves_until_it_is_told_to_end(own_cli: Cli, tmp_path: Path) -> None
     assert not path.exists()
 
 
-def test_it_ends_by_itself_where_it_is_told_so(own_cli: Cli, tmp_path: Path) -> None:
+def test_serve_with_idle_exit_ends_by_itself(own_cli: Cli, tmp_path: Path) -> None:
     ended = own_cli.run("serve", "--socket", str(tmp_path / "server.sock"), "--idle-exit", "0.1")
 
     assert "no request in 0.1 s" in ended.stderr
 
 
-def test_it_is_for_root(own_cli: Cli) -> None:
-    own_cli.prefix = AS_SOMEBODY
+def test_serve_needs_root(own_cli: Cli) -> None:
+    own_cli.prefix = AS_UNPRIVILEGED_USER
     del own_cli.environment["NETCONFPATH"]
 
     failed = own_cli.run("serve", check=False)

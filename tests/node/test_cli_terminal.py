@@ -39,7 +39,7 @@ def test_no_line_is_wider_and_no_address_is_broken(dual: Cli, columns: int) -> N
         assert {"10.86.0.2/16", "fd0d:6e1b:8b5c::2/64"} <= set(words)
 
 
-def test_row_is_one_line_where_it_fits(dual: Cli) -> None:
+def test_row_that_fits_is_one_line(dual: Cli) -> None:
     _, row = lines(on_a_terminal(dual, "add", "pod1", columns=120))
 
     assert re.fullmatch(

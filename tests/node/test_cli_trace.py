@@ -34,7 +34,7 @@ def pasted(cli: Cli, block: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_pasted_command_does_what_the_trace_shows(cli: Cli) -> None:
+def test_pasted_command_repeats_the_traced_call(cli: Cli) -> None:
     cli.configure(bridge_network("net"))
     pod = cli.add("pod1")[0]
     traced = blocks(cli.run("check", "pod1", "-vv").stderr)["bridge CHECK"]
@@ -109,7 +109,7 @@ printf 'first\\nsecond \\033[31m\\n' >&2; echo '{"cniVersion": "1.0.0", "code": 
     assert "\x1b" not in traced
 
 
-def test_without_v_plugins_are_told_of_no_trace(own_cli: Cli) -> None:
+def test_plugins_get_no_trace_variable_without_v(own_cli: Cli) -> None:
     own_cli.plugin(
         "witness", f'cat > /dev/null; env > {own_cli.folder}/$CNI_COMMAND; echo \'{{"cniVersion": "1.0.0"}}\''
     )

@@ -39,7 +39,7 @@ def valid_attachments(cli: Cli) -> list[dict[str, str]]:
     return listed
 
 
-def test_status_shows_the_code_of_what_is_not_ready(keeper: Cli) -> None:
+def test_status_shows_the_error_code_of_an_unready_network(keeper: Cli) -> None:
     keeper.configure(network("good", "noop"), network("full", "keeper"))
 
     failed = keeper.run("status", "-o", "json", check=False)
@@ -59,7 +59,7 @@ def test_status_says_the_code_once(keeper: Cli) -> None:
     assert re.fullmatch(r"full +not ready +50 +plugin keeper: out of addresses", row)
 
 
-def test_status_shows_what_ready_plugins_warn_of(keeper: Cli) -> None:
+def test_status_shows_warnings_of_ready_plugins(keeper: Cli) -> None:
     keeper.plugin("warner", "[ $CNI_COMMAND = STATUS ] && echo 'warner: warning: the last address is gone' >&2")
     keeper.configure(network("good", "noop"), network("full", "warner"))
 
@@ -128,7 +128,7 @@ def test_gc_names_the_pods_on_record(keeper: Cli) -> None:
     }
 
 
-def test_gc_finds_plugins_where_the_pods_add_did(keeper: Cli) -> None:
+def test_gc_finds_plugins_on_the_cni_path_of_the_add(keeper: Cli) -> None:
     keeper.configure(network("net", "keeper"))
     (pod,) = keeper.add("pod1")
 
@@ -137,7 +137,7 @@ def test_gc_finds_plugins_where_the_pods_add_did(keeper: Cli) -> None:
     assert valid_attachments(keeper) == [{"containerID": pod["containerID"], "ifname": "eth0"}]
 
 
-def test_plugins_in_the_folder_that_is_named_come_before_those_that_add_found(keeper: Cli, tmp_path: Path) -> None:
+def test_plugins_of_bin_dir_come_before_the_plugins_of_the_add(keeper: Cli, tmp_path: Path) -> None:
     keeper.configure(network("net", "keeper"))
     keeper.add("pod1")
     other = tmp_path / "other" / "keeper"
@@ -183,7 +183,7 @@ def test_gc_that_fails_is_an_error_and_the_others_are_done(keeper: Cli) -> None:
 
 
 @pytest.mark.parametrize("version", ["1.0.0", "1.1.0"])
-def test_gc_frees_what_a_chained_plugins_failing_del_has_kept(own_cli: Cli, version: str) -> None:
+def test_gc_frees_addresses_kept_by_a_failing_chained_del(own_cli: Cli, version: str) -> None:
     """As portmap's DEL, which is executed before ours, if it does not speak the list's version."""
     own_cli.plugin(
         "chained",

@@ -10,7 +10,7 @@ OWN_LIST = "/conf/10-cni-harness.conflist"
 THEIRS = {"cniVersion": "1.0.0", "name": "theirs", "plugins": [{"type": "theirs"}]}
 
 
-def test_a_network_of_this_project_is_found_beside_those_of_the_folder(container_host: Node) -> None:
+def test_own_network_list_is_found_beside_foreign_lists(container_host: Node) -> None:
     run = container_host.run(["cni-harness", "add", "pod1", "--network", "cni-harness", "-o", "json"])
 
     (pod,) = json.loads(run.stdout)["pods"]
@@ -57,7 +57,7 @@ def test_the_error_for_a_missing_plugin_names_the_ways_out(container_host: Node)
         container_host.run(["cni-harness", "del", pod])
 
 
-def test_status_names_them_too(container_host: Node) -> None:
+def test_status_names_options_for_foreign_lists(container_host: Node) -> None:
     container_host.run(["tee", "/etc/cni/net.d/05-theirs.conflist"], stdin=json.dumps(THEIRS))
 
     failed = container_host.run(["cni-harness", "status", "-o", "json"], check=False)
@@ -67,7 +67,7 @@ def test_status_names_them_too(container_host: Node) -> None:
     assert all(option in theirs["message"] for option in ("--bin-dir", "--network", "--conf-dir"))
 
 
-def test_a_name_that_nobody_knows_lists_both(container_host: Node) -> None:
+def test_unknown_network_name_lists_own_and_foreign_networks(container_host: Node) -> None:
     failed = container_host.run(["cni-harness", "add", "pod1", "--network", "nowhere"], check=False)
 
     assert "no network named nowhere (there are: podman; of this project: cni-harness, bridge-ipv4, " in failed.stderr

@@ -380,7 +380,7 @@ def test_repair_is_a_remedy(own_cli: Cli, fault: str) -> None:
     assert trial.faults() == []
 
 
-def test_nothing_is_changed(trial: Trial) -> None:
+def test_diagnose_changes_nothing(trial: Trial) -> None:
     snapshot = trial.cli.run("snapshot", "-o", "json").stdout
 
     trial.sh("sysctl -qw net.ipv4.ip_forward=0")

@@ -24,7 +24,7 @@ def faults(host: Node) -> set[tuple[str, str]]:
 
 
 @pytest.mark.slow("an installed host; test_diagnose finds faults in make test")
-def test_a_host_with_a_pod_has_no_fault_until_a_launcher_is_old(container_host: Node) -> None:
+def test_diagnose_on_a_host_names_only_an_old_launcher(container_host: Node) -> None:
     container_host.run(["cni-harness", "install", "--no-units", "--bin-dir", "/opt/cni/bin"])
     container_host.run(["cni-harness", "add", "pod1"])
     before = faults(container_host)

@@ -24,7 +24,7 @@ def process_of(stderr: str) -> str:
     return found
 
 
-def test_the_server_runs_it(environment: Environment) -> None:
+def test_server_runs_the_foreign_plugin(environment: Environment) -> None:
     environment.plugin("some-plugins", "other", "some_module")
     with environment.serving():
         ran = environment.execute("other", "ADD", CONFIG)
@@ -33,7 +33,7 @@ def test_the_server_runs_it(environment: Environment) -> None:
         assert process_of(ran.stderr) != ran.args[0]
 
 
-def test_the_server_logs_one_that_is_broken_and_serves_the_others(environment: Environment) -> None:
+def test_server_logs_a_broken_plugin_and_serves_the_others(environment: Environment) -> None:
     environment.plugin("some-plugins", "other", "some_module")
     environment.distribution(
         "broken", {"lost": "nowhere:PLUGIN", "ended": "ended:PLUGIN"}, {"ended.py": "raise SystemExit(3)"}
@@ -50,7 +50,7 @@ def test_the_server_logs_one_that_is_broken_and_serves_the_others(environment: E
     assert "left to the launcher" not in log.read_text()
 
 
-def test_an_upgrade_is_not_answered_by_the_code_of_before(environment: Environment) -> None:
+def test_upgraded_plugin_runs_its_new_code(environment: Environment) -> None:
     environment.plugin("some-plugins", "other", "some_module")
     with environment.serving() as log:
         module = environment.site / "some_module.py"

@@ -74,7 +74,7 @@ def test_check_tells_damage(dummies: Network, damage: str, told: str) -> None:
 
 
 @pytest.mark.parametrize("fault_at", [failing_at, answer_lost_at])
-def test_at_every_request_to_the_kernel(dummies: Network, fault_at: FaultAt) -> None:
+def test_add_with_any_failed_request_leaves_nothing(dummies: Network, fault_at: FaultAt) -> None:
     dummies.node.pod_namespace("one")
 
     assert fails_at_every_step(dummies.node, dummies.bin_dir, config(), fault_at) > 5
@@ -89,7 +89,7 @@ def test_without_an_ipam_plugin(network: Network) -> None:
     assert names(network.node, netns) == {"lo"}
 
 
-def test_a_kernel_without_dummies_and_verbs_that_need_none(network: Network) -> None:
+def test_kernel_without_dummies_fails_add_alone(network: Network) -> None:
     """An error of the kernel, whichever, leaves nothing; DEL, STATUS and GC do without the driver."""
     netns = network.node.pod_namespace("one")
     before = network.node.state()

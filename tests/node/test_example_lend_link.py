@@ -116,7 +116,7 @@ def test_a_missing_device_is_named(loans: Loans) -> None:
     loans.assert_back()
 
 
-def test_gc_takes_back_what_is_no_longer_valid(loans: Loans) -> None:
+def test_gc_takes_back_links_of_invalid_attachments(loans: Loans) -> None:
     assert loans.call("ADD").code == 0
     valid = [{"containerID": "c1", "ifname": "eth0"}]
 

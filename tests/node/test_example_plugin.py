@@ -72,10 +72,10 @@ def plugin(node: Node, author: Path, pod: str) -> Run:
 
 
 class TestPage:
-    def test_it_shows_the_example_as_it_is(self) -> None:
+    def test_page_shows_the_exact_example(self) -> None:
         assert block("python", "pod-sysctl: goes after") == EXAMPLE.read_text()
 
-    def test_it_shows_how_the_example_is_declared(self) -> None:
+    def test_page_shows_the_declaration_of_the_example(self) -> None:
         assert block("toml", "pod-sysctl") == (EXAMPLE.parent / "pyproject.toml").read_text()
 
     def test_the_example_is_short(self) -> None:
@@ -96,7 +96,7 @@ class TestPage:
 
         assert names["result"].encode_as("1.0.0")["routes"] == [{"dst": "0.0.0.0/0"}]
 
-    def test_the_decoders_it_lists_are_there(self) -> None:
+    def test_listed_decoders_exist(self) -> None:
         import skel
 
         listed = re.search(r"Decoders are (.*?)\. Your own", PAGE, re.DOTALL)
@@ -118,7 +118,7 @@ class TestExample:
         assert parameter(node, KEEPALIVE) == on_the_node != "60"
 
     @pytest.mark.parametrize("version", SUPPORTED)
-    def test_it_answers_in_every_version(self, plugin: Run, version: str) -> None:
+    def test_example_answers_in_every_version(self, plugin: Run, version: str) -> None:
         assert plugin("ADD", {**CONFIG, "cniVersion": version}) == (0, {"cniVersion": version}, "")
 
     def test_check_sees_a_changed_parameter(self, node: Node, pod: str, plugin: Run) -> None:
@@ -137,7 +137,7 @@ class TestExample:
 
     # A parameter that nobody can write: should the guard be lost, the machine that runs this test is not changed.
     @pytest.mark.parametrize("key", ["kernel/osrelease", "net/../kernel/osrelease"])
-    def test_what_is_not_the_pods_is_refused(self, plugin: Run, key: str) -> None:
+    def test_sysctls_outside_the_network_are_refused(self, plugin: Run, key: str) -> None:
         run = plugin("ADD", {**CONFIG, "sysctls": {key: "changed"}})
 
         assert (run.code, run.stdout["code"]) == (1, 7)
@@ -153,7 +153,7 @@ class TestExample:
 class TestServed:
     """The example is served like the plugins of this project."""
 
-    def test_the_server_runs_it(self, node: Node, author: Path, pod: str, tmp_path: Path) -> None:
+    def test_server_runs_the_foreign_plugin(self, node: Node, author: Path, pod: str, tmp_path: Path) -> None:
         environment = Environment(tmp_path / "environment")
         environment.python = str(author / ".venv" / "bin" / "python")
         with environment.serving() as log:
@@ -169,7 +169,7 @@ class TestServed:
 class TestTesting:
     """The test that the page proposes, with the suite's own bridge before the example."""
 
-    def test_in_pytest(self, author: Path, tmp_path: Path) -> None:
+    def test_documented_pytest_example_passes(self, author: Path, tmp_path: Path) -> None:
         (author / "test_pod_sysctl.py").write_text(block("python", "pytest.mark.sudo"))
         options = ["-q", "-p", "no:cacheprovider", "--rootdir=.", f"--basetemp={tmp_path / 'nested'}"]
 

@@ -14,7 +14,7 @@ from tests.manifests import KubeletNode, pod
 pytestmark = pytest.mark.sudo
 
 
-def test_the_page_of_an_add_says_what_the_kernel_says(own_cli: Cli) -> None:
+def test_page_of_an_add_matches_the_kernel(own_cli: Cli) -> None:
     own_cli.configure(chain())
 
     own_cli.run("add", "pod1", "-p", "8080:80", "--record")
@@ -47,7 +47,7 @@ def test_the_page_of_an_add_says_what_the_kernel_says(own_cli: Cli) -> None:
     assert "8080→80/tcp" in page.sections["node"]
 
 
-def test_steps_of_the_timeline_are_those_of_the_trace(own_cli: Cli) -> None:
+def test_steps_of_the_timeline_match_the_trace(own_cli: Cli) -> None:
     own_cli.configure(chain())
     trace = own_cli.folder / "trace.json"
 
@@ -87,7 +87,7 @@ def test_a_command_of_the_page_can_be_pasted(own_cli: Cli) -> None:
         subprocess.run(["ip", "netns", "delete", netns], check=True)
 
 
-def test_the_chain_shows_what_each_plugin_changed(own_cli: Cli) -> None:
+def test_chain_shows_the_changes_of_each_plugin(own_cli: Cli) -> None:
     own_cli.plugin("painter", _PAINTER)
     network = bridge_network("net")
     network["plugins"].append({"type": "painter"})
@@ -152,7 +152,7 @@ def test_a_missing_plugin_is_on_record(own_cli: Cli) -> None:
     assert "No plugin was executed." in page.sections["documents"]
 
 
-def test_a_del_and_the_add_before_it(own_cli: Cli) -> None:
+def test_explain_shows_the_del_and_on_request_the_add(own_cli: Cli) -> None:
     own_cli.configure(chain())
     own_cli.run("add", "pod1", "--record")
     [it] = own_cli.pods()

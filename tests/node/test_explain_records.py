@@ -33,7 +33,7 @@ def test_without_a_record_the_page_has_the_present_state(own_cli: Cli) -> None:
     assert f"--node {own_cli.node}" in named
 
 
-def test_nobody_knows_the_pod(own_cli: Cli) -> None:
+def test_explain_of_an_unknown_pod_is_an_error(own_cli: Cli) -> None:
     own_cli.configure(chain())
     own_cli.run("add", "pod1")
 

@@ -174,7 +174,7 @@ def test_a_late_del_leaves_the_next_pod_with_the_address_alone(node: Node, direc
     chain.succeed("CHECK", "two")
 
 
-def test_gc_removes_what_is_not_valid(node: Node, direct_bin_dir: Path) -> None:
+def test_gc_removes_rules_of_invalid_attachments(node: Node, direct_bin_dir: Path) -> None:
     for program in BOTH:
         node.run([program, "-P", "FORWARD", "DROP"])
     chain = Chain(node, direct_bin_dir)

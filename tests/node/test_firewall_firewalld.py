@@ -65,9 +65,7 @@ def test_a_pod_passes_by_a_zone_and_survives_a_reload_with_repair(
 
 
 @pytest.mark.needs("firewalld")
-def test_the_zone_is_the_configurations_and_either_suite_removes_the_others(
-    firewalld: Node, direct_bin_dir: Path
-) -> None:
+def test_pods_join_the_configured_zone_and_either_suite_removes_them(firewalld: Node, direct_bin_dir: Path) -> None:
     keys = {"backend": "firewalld", "firewalldZone": "internal"}
     ours = Chain(firewalld, direct_bin_dir, keys)
     ours.add("one")

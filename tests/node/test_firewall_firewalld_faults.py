@@ -146,7 +146,7 @@ def ending_during(method: str, chain: Chain, firewalld: Firewalld, patch: pytest
     assert firewalld.daemon.poll() is not None
 
 
-def test_a_refusal_is_told_and_the_pods_stay_in_the_list(
+def test_refusal_of_firewalld_is_reported_and_the_pods_stay_listed(
     chain: Chain, firewalld: Firewalld, ask: Callable[..., str]
 ) -> None:
     """Until firewalld ends, and the sources with it. The refusal is a lockdown, with nobody on its list."""
@@ -168,7 +168,7 @@ def test_a_refusal_is_told_and_the_pods_stay_in_the_list(
     assert "cni_harness" not in str(chain.node.nft())
 
 
-def test_without_its_bus_del_is_done(chain: Chain, firewalld: Firewalld, ask: Callable[..., str]) -> None:
+def test_del_succeeds_without_dbus(chain: Chain, firewalld: Firewalld, ask: Callable[..., str]) -> None:
     chain.add("one")
     chain.attach("new")
     firewalld.bus.kill()

@@ -136,7 +136,7 @@ def test_a_policy_needs_a_bridge(node: Node, direct_bin_dir: Path) -> None:
 
 @pytest.mark.parametrize("lack", ["family", "chain"])
 @pytest.mark.parametrize("pods", [0, 1])
-def test_a_kernel_without_nftables_for_bridges_is_told_of(
+def test_kernel_without_nftables_for_bridges_is_named_in_the_error(
     node: Node, direct_bin_dir: Path, monkeypatch: pytest.MonkeyPatch, lack: str, pods: int
 ) -> None:
     """The first pod of a node makes the table, and later ones find it: their errors come by different ways."""

@@ -35,7 +35,7 @@ def marks(netns: str, node: Node) -> dict[str, str]:
     return dict(zip(MARKS, lines, strict=True))
 
 
-def test_whatever_the_machine_has_handed_down_is_set(node: Node) -> None:
+def test_fixed_sysctls_replace_inherited_values(node: Node) -> None:
     netns = node.pod_namespace("odd")
     write = 'while [ $# -gt 0 ]; do if [ -e "/proc/sys/$1" ]; then echo "$2" > "/proc/sys/$1"; fi; shift 2; done'
     # Forwarding last: it sets others.

@@ -111,7 +111,7 @@ def chain(name: str) -> str:
         (chain("c") + rule("accept", "c") + rule("jump c"), OUT, "drop", ""),
     ],
 )
-def test_stop(script: str, packet: Forwarded, policy: str, expected: str) -> None:
+def test_first_rule_that_stops_a_packet_is_found(script: str, packet: Forwarded, policy: str, expected: str) -> None:
     found = stopped(script, packet, policy)
 
     assert found.replace('"', "") == expected.replace('"', "")

@@ -119,7 +119,7 @@ echo "$@" >>"$RUNNER_TEMP/asked-sudo"
 
 
 @pytest.mark.parametrize("is_refused", [False, True])
-def test_sudo_is_used_where_the_kernel_refuses_user_namespaces(runner: Runner, *, is_refused: bool) -> None:
+def test_sudo_is_used_if_the_kernel_refuses_user_namespaces(runner: Runner, *, is_refused: bool) -> None:
     tools = runner.temporary / "tools"
     tools.mkdir(mode=0o755)
     (tools / "sudo").write_text(SUDO)

@@ -29,7 +29,7 @@ class Pair:
         self.folder = data_dir / "net"
         self.ranges: Any = DUAL_STACK
 
-    def start(self, whose: str, verb: str, pod: str, ifname: str = "eth0", **config: Any) -> subprocess.Popen[bytes]:
+    def start(self, suite: str, verb: str, pod: str, ifname: str = "eth0", **config: Any) -> subprocess.Popen[bytes]:
         """Start one of the two; it gets its configuration at once."""
         ipam = {"type": "host-local", "dataDir": str(self.data_dir), "ranges": self.ranges}
         network = {"cniVersion": VERSION, "name": "net", "type": "bridge", "ipam": ipam} | config
@@ -40,24 +40,24 @@ class Pair:
             "CNI_NETNS": "/run/netns/none",
             "CNI_PATH": "/none",
         }
-        process = subprocess.Popen([self.plugins[whose]], env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process = subprocess.Popen([self.plugins[suite]], env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdin is not None
         process.stdin.write(json.dumps(network).encode())
         process.stdin.close()
         process.stdin = None
         return process
 
-    def run(self, whose: str, verb: str, pod: str, ifname: str = "eth0", **config: Any) -> tuple[int, Any]:
+    def run(self, suite: str, verb: str, pod: str, ifname: str = "eth0", **config: Any) -> tuple[int, Any]:
         """Carry out a verb; return exit code and JSON document."""
-        process = self.start(whose, verb, pod, ifname, **config)
+        process = self.start(suite, verb, pod, ifname, **config)
         stdout, _ = process.communicate()
         return process.returncode, json.loads(stdout) if stdout else None
 
-    def succeed(self, whose: str, verb: str, pod: str, ifname: str = "eth0", **config: Any) -> Any:
+    def succeed(self, suite: str, verb: str, pod: str, ifname: str = "eth0", **config: Any) -> Any:
         """Carry out a verb that must succeed."""
-        code, printed = self.run(whose, verb, pod, ifname, **config)
+        code, printed = self.run(suite, verb, pod, ifname, **config)
 
-        assert code == 0, (whose, verb, printed)
+        assert code == 0, (suite, verb, printed)
         return printed
 
     def reservations(self) -> dict[str, str]:
@@ -97,18 +97,20 @@ def test_both_print_the_same_result_and_write_the_same_files(pair: Pair, ranges:
     pair.ranges = ranges
     printed = {}
     files = {}
-    for whose in ("theirs", "ours"):
-        pair.data_dir = pair.data_dir.parent / whose
+    for suite in ("theirs", "ours"):
+        pair.data_dir = pair.data_dir.parent / suite
         pair.folder = pair.data_dir / "net"
-        printed[whose] = pair.succeed(whose, "ADD", "pod")
-        files[whose] = {path.name: path.read_bytes() for path in pair.folder.glob("[!.]*")}
+        printed[suite] = pair.succeed(suite, "ADD", "pod")
+        files[suite] = {path.name: path.read_bytes() for path in pair.folder.glob("[!.]*")}
 
     assert files["theirs"] == files["ours"]
     assert {"dns": {}} | printed["ours"] == printed["theirs"]
 
 
 @stacks
-def test_one_checks_and_releases_what_the_other_reserved(pair: Pair, ranges: Any, one: str, other: str) -> None:
+def test_either_plugin_checks_and_releases_reservations_of_the_other(
+    pair: Pair, ranges: Any, one: str, other: str
+) -> None:
     pair.ranges = ranges
     pair.succeed(one, "ADD", "bystander")
     before = pair.reservations()
@@ -124,7 +126,7 @@ def test_one_checks_and_releases_what_the_other_reserved(pair: Pair, ranges: Any
 
 
 @stacks
-def test_their_del_releases_what_ours_reserved_on_a_folder_of_both(pair: Pair, ranges: Any) -> None:
+def test_each_plugin_releases_the_others_reservations_in_a_mixed_folder(pair: Pair, ranges: Any) -> None:
     pair.ranges = ranges
     for pod in range(6):
         pair.succeed("ours" if pod % 2 else "theirs", "ADD", f"pod{pod}")
@@ -134,7 +136,7 @@ def test_their_del_releases_what_ours_reserved_on_a_folder_of_both(pair: Pair, r
     assert pair.reservations() == {}
 
 
-def test_what_the_index_says_is_not_believed_after_their_del(pair: Pair) -> None:
+def test_index_is_rebuilt_after_a_del_of_the_reference(pair: Pair) -> None:
     pair.succeed("ours", "ADD", "pod")
     pair.succeed("theirs", "DEL", "pod")
     index = pair.folder / ".owners"
@@ -150,7 +152,7 @@ def test_what_the_index_says_is_not_believed_after_their_del(pair: Pair) -> None
     ]
 
 
-def test_one_refuses_a_second_add_of_what_the_other_reserved(pair: Pair, one: str, other: str) -> None:
+def test_either_plugin_refuses_a_second_add_after_the_other(pair: Pair, one: str, other: str) -> None:
     pair.succeed(one, "ADD", "pod")
     before = pair.reservations()
 
@@ -161,7 +163,7 @@ def test_one_refuses_a_second_add_of_what_the_other_reserved(pair: Pair, one: st
     assert pair.reservations() == before
 
 
-def test_the_round_robin_of_one_goes_on_where_the_other_stopped(pair: Pair) -> None:
+def test_round_robin_continues_across_both_plugins(pair: Pair) -> None:
     given = []
     for pod in range(6):
         result = pair.succeed("ours" if pod % 2 else "theirs", "ADD", f"pod{pod}")
@@ -171,7 +173,7 @@ def test_the_round_robin_of_one_goes_on_where_the_other_stopped(pair: Pair) -> N
     assert given == [[f"192.0.2.{host}/24", f"2001:db8::{host}/64"] for host in range(2, 8)]
 
 
-def test_an_address_that_one_gave_is_not_available_to_the_other(pair: Pair, one: str, other: str) -> None:
+def test_address_given_by_either_plugin_is_unavailable_to_the_other(pair: Pair, one: str, other: str) -> None:
     pair.succeed(one, "ADD", "pod", runtimeConfig={"ips": ["192.0.2.77"]})
 
     code, printed = pair.run(other, "ADD", "other", runtimeConfig={"ips": ["192.0.2.77"]})
@@ -192,15 +194,15 @@ def test_entries_without_an_interface_are_released_by_both(pair: Pair, one: str)
 
 def test_both_at_once_get_different_addresses(pair: Pair) -> None:
     pods = [f"pod{number}" for number in range(40)]
-    whose = ["ours", "theirs"] * 20
+    suite = ["ours", "theirs"] * 20
 
-    adding = [pair.start(plugin, "ADD", pod) for plugin, pod in zip(whose, pods, strict=True)]
+    adding = [pair.start(plugin, "ADD", pod) for plugin, pod in zip(suite, pods, strict=True)]
     results = [json.loads(process.communicate()[0]) for process in adding]
 
     addresses = [ip["address"] for result in results for ip in result["ips"]]
     assert len(addresses) == len(set(addresses)) == 80
 
-    deleting = [pair.start(plugin, "DEL", pod) for plugin, pod in zip(reversed(whose), pods, strict=True)]
+    deleting = [pair.start(plugin, "DEL", pod) for plugin, pod in zip(reversed(suite), pods, strict=True)]
     for process in deleting:
         process.communicate()
 
@@ -208,7 +210,7 @@ def test_both_at_once_get_different_addresses(pair: Pair) -> None:
     assert pair.reservations() == {}
 
 
-def test_one_waits_for_the_lock_that_the_other_would_hold(pair: Pair, one: str) -> None:
+def test_either_plugin_waits_for_the_shared_lock(pair: Pair, one: str) -> None:
     import fcntl
 
     pair.succeed(one, "ADD", "pod")
@@ -311,7 +313,7 @@ def test_after_a_reboot_a_container_gets_its_address_again(elsewhere: Callable[.
     assert elsewhere(rebooted, "CHECK") is None
 
 
-def test_after_a_reboot_ours_takes_again_what_the_reference_reserved(pair: Pair) -> None:
+def test_after_a_reboot_our_add_takes_over_the_references_reservation(pair: Pair) -> None:
     given = pair.succeed("theirs", "ADD", "pod")["ips"]
 
     assert pair.run("ours", "ADD", "pod")[0] == 1

@@ -234,7 +234,7 @@ def test_the_package_may_be_removed_while_its_files_are_diverted(machine: Machin
     assert machine.node.run(["dpkg-divert", "--list", f"{DEBIANS}/*"]).stdout == ""
 
 
-def test_doctor_names_the_first_list_and_what_is_wrong(machine: Machine) -> None:
+def test_doctor_names_the_first_list_and_its_problems(machine: Machine) -> None:
     machine.write("/etc/containerd/config.toml", DEBIAN_TOML)
     plugins = [{"type": "bridge", "ipam": {"type": "host-local"}}, {"type": "portmap"}, {"type": "absent"}]
     network = {"cniVersion": "1.1.0", "name": "mine", "plugins": plugins}
@@ -278,7 +278,7 @@ def test_install_without_systemd_tells_of_serve(machine: Machine, *, with_system
     assert ("`cni-harness serve`" in said) != with_systemd
 
 
-def test_install_warns_of_a_list_whose_plugin_speaks_no_1_1_0(machine: Machine) -> None:
+def test_install_warns_of_a_list_with_a_plugin_without_1_1_0(machine: Machine) -> None:
     machine.write("/etc/containerd/config.toml", DEBIAN_TOML)
     plugins = [{"type": "bridge", "ipam": {"type": "host-local"}}, {"type": "old"}]
     network = {"cniVersions": ["1.0.0", "1.1.0"], "name": "mine", "plugins": plugins}

@@ -112,7 +112,7 @@ def nat_rules(node: Node, backend: str = "nft") -> list[str]:
     return [line for family in lines for line in family if not line.startswith("-P")]
 
 
-def test_what_the_reference_added_is_the_same_as_what_we_add(make_node: Callable[[], Node]) -> None:
+def test_rules_equal_the_rules_of_the_reference(make_node: Callable[[], Node]) -> None:
     ours, theirs = make_node(), make_node()
     add_by_reference(theirs)
 
@@ -124,7 +124,7 @@ def test_what_the_reference_added_is_the_same_as_what_we_add(make_node: Callable
 
 
 @pytest.mark.parametrize("addresses", [BOTH, []])
-def test_what_the_reference_added_is_found_and_removed(node: Node, addresses: list[object]) -> None:
+def test_rules_of_the_reference_are_found_and_removed(node: Node, addresses: list[object]) -> None:
     add_by_reference(node)
 
     with inside(node.path):
@@ -135,7 +135,7 @@ def test_what_the_reference_added_is_found_and_removed(node: Node, addresses: li
     assert nat_rules(node) == []
 
 
-def test_what_we_added_is_removed_by_the_reference(node: Node) -> None:
+def test_reference_removes_our_rules(node: Node) -> None:
     netns = add_by_reference(node)
     with inside(node.path):
         unmasquerade_iptables(BOTH, "net", "c1")
@@ -148,7 +148,7 @@ def test_what_we_added_is_removed_by_the_reference(node: Node) -> None:
     assert nat_rules(node) == []
 
 
-def test_doing_it_twice_is_doing_it_once(node: Node, backend: str) -> None:
+def test_repeated_apply_changes_nothing(node: Node, backend: str) -> None:
     with inside(node.path):
         masquerade_iptables(BOTH, "net", "c1")
         before = nat_rules(node, backend)
@@ -214,7 +214,7 @@ def test_all_addresses_of_a_family_share_the_chain(node: Node) -> None:
 
 @pytest.mark.parametrize("second", ["10.2.0.2/24", "10.1.0.3/16"])
 @pytest.mark.parametrize("by_reference", [False, True])
-def test_an_interface_leaves_the_containers_other_one_what_it_has(
+def test_removal_for_one_interface_keeps_rules_of_the_other(
     node: Node, backend: str, second: str, *, by_reference: bool
 ) -> None:
     added = ip_interface(second)
@@ -247,7 +247,7 @@ def append_as_the_reference(node: Node, backend: str, address: str) -> None:
         node.run([*append, "POSTROUTING", "-s", source, *comment, "-j", chain])
 
 
-def test_an_address_that_was_not_masqueraded_takes_nothing_from_those_that_are(node: Node, backend: str) -> None:
+def test_removal_of_an_unmasqueraded_address_keeps_the_other_rules(node: Node, backend: str) -> None:
     with inside(node.path):
         masquerade_iptables([ADDRESS4], "net", "c1")
         before = nat_rules(node, backend)
@@ -267,7 +267,7 @@ def test_both_interfaces_of_a_container_reach_their_subnets_as_they_are(node: No
     assert [rule[-1] for rule in rules] == ["ACCEPT", "ACCEPT", "MASQUERADE"]
 
 
-def test_no_program_is_run_where_there_is_nothing_to_remove(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removal_without_rules_runs_no_program(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     node.run(["iptables-nft", "-t", "nat", "-N", "SOMEBODY_ELSES"])
 
     def unexpected(program: object, *_: object, **__: object) -> None:
@@ -281,7 +281,7 @@ def test_no_program_is_run_where_there_is_nothing_to_remove(node: Node, monkeypa
 
 
 @pytest.mark.parametrize("network", ["net", "n\"e\\t's", "n" * 200])
-def test_of_a_network_only_the_valid_containers_stay(node: Node, backend: str, network: str) -> None:
+def test_gc_keeps_only_valid_containers_of_the_network(node: Node, backend: str, network: str) -> None:
     long = "c" * 200
     with inside(node.path):
         for number, container_id in enumerate(["valid", f"valid-{long}"]):
@@ -298,7 +298,7 @@ def test_of_a_network_only_the_valid_containers_stay(node: Node, backend: str, n
     assert len(before) == 16
 
 
-def test_what_the_reference_added_is_collected(node: Node) -> None:
+def test_gc_collects_rules_of_the_reference(node: Node) -> None:
     add_by_reference(node)
 
     with inside(node.path):
@@ -319,7 +319,7 @@ def test_a_chain_that_two_networks_share_stays(node: Node) -> None:
     assert nat_rules(node) == before
 
 
-def test_one_that_cannot_be_collected_does_not_keep_the_others(node: Node) -> None:
+def test_gc_removes_the_other_chains_if_one_is_in_use(node: Node) -> None:
     with inside(node.path):
         masquerade_iptables([ADDRESS4], "net", "c1")
         chain = nat_rules(node)[0].removeprefix("-N ")
@@ -335,7 +335,7 @@ def test_one_that_cannot_be_collected_does_not_keep_the_others(node: Node) -> No
     assert nat_rules(node) == before
 
 
-def test_no_program_is_run_where_there_is_nothing_to_collect(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gc_without_stale_chains_runs_no_program(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     def unexpected(program: object, *_: object, **__: object) -> None:
         pytest.fail(f"run: {program}")
 
@@ -386,7 +386,7 @@ def test_a_missing_program_is_named(node: Node, tmp_path: Path, monkeypatch: pyt
     assert raised.value.errno == errno.ENOENT
 
 
-def test_a_failure_says_what_iptables_said_and_changes_nothing(node: Node) -> None:
+def test_failure_has_the_message_of_iptables_and_changes_nothing(node: Node) -> None:
     with inside(node.path):
         masquerade_iptables(BOTH, "net", "c1")
         chain = nat_rules(node)[0].removeprefix("-N ")
@@ -401,7 +401,7 @@ def test_a_failure_says_what_iptables_said_and_changes_nothing(node: Node) -> No
     assert nat_rules(node) == before
 
 
-def test_no_name_can_say_more_than_a_name(node: Node) -> None:
+def test_names_with_quotes_and_newlines_are_escaped_for_iptables(node: Node) -> None:
     names = 'n"et\\', "c1\n-A POSTROUTING -j ACCEPT"
     with inside(node.path):
         masquerade_iptables([ADDRESS4], *names)
@@ -446,7 +446,7 @@ def test_the_rules_of_the_references_nftables_backend_are_removed(node: Node) ->
     assert [rule.get("comment") for rule in rules] == [TWO, None, None]
 
 
-def test_where_the_references_nftables_backend_never_ran_nothing_happens(node: Node) -> None:
+def test_removal_without_the_references_table_changes_nothing(node: Node) -> None:
     with inside(node.path):
         unmasquerade_reference("unit-test", "eth0", "one")
 

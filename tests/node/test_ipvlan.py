@@ -38,7 +38,7 @@ def test_pods_reach_each_other_and_the_neighbour(network: Network, wire: Neighbo
     assert names(network.node) == {"lo", "uplink0"}
 
 
-def test_the_result_says_what_the_kernel_has(network: Network) -> None:
+def test_result_matches_the_kernel(network: Network) -> None:
     [master] = network.node.ip("link", "show", "uplink0")
 
     result = network.add("one")

@@ -40,7 +40,7 @@ def missing(node: KubeletNode) -> list[dict[str, Any]]:
     return [each for each in found if each["check"] == "capability-missing"]
 
 
-def test_requests_without_a_plugin_are_told_by_event_describe_and_diagnose(kubelet_node: KubeletNode) -> None:
+def test_unserved_requests_are_in_events_describe_and_diagnose(kubelet_node: KubeletNode) -> None:
     kubelet_node.configure(wires())
 
     kubelet_node.start(asking())

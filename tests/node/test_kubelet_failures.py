@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.builtin_containers import BUSYBOX
-from tests.cli import AS_SOMEBODY
+from tests.cli import AS_UNPRIVILEGED_USER
 from tests.manifests import FOREVER, WIRES, KubeletNode, container, pod
 from tests.nodes import until
 
@@ -37,7 +37,7 @@ echo '{"cniVersion": "1.0.0", "code": 111, "msg": "not today", "details": "no re
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_plugin_that(kubelet_node: KubeletNode, fault: str) -> None:
+def test_add_by_a_faulty_plugin_is_reported_and_undone(kubelet_node: KubeletNode, fault: str) -> None:
     kubelet_node.configure(WIRES)
     before = kubelet_node.snapshot()
     script, words = FAULTS[fault]
@@ -225,8 +225,8 @@ def test_a_second_run_changes_nothing_and_another_manifest_is_refused(kubelet_no
 
 
 @pytest.mark.parametrize("words", [["get", "pods"], ["describe", "web"], ["logs", "web"]])
-def test_somebody_who_may_not_read_the_records_is_told_so(kubelet_node: KubeletNode, words: list[str]) -> None:
-    kubelet_node.prefix = AS_SOMEBODY
+def test_reading_verbs_without_root_are_refused_with_the_reason(kubelet_node: KubeletNode, words: list[str]) -> None:
+    kubelet_node.prefix = AS_UNPRIVILEGED_USER
     del kubelet_node.environment["NETCONFPATH"]  # click refuses a folder that only root can read
 
     run = kubelet_node.run(*words, check=False)

@@ -80,7 +80,7 @@ def test_manifests_come_change_and_go(kubelet_node: KubeletNode) -> None:
     kubelet_node.assert_nothing_left(before)
 
 
-def test_the_new_pod_of_a_name_waits_for_the_old_one(kubelet_node: KubeletNode) -> None:
+def test_changed_pod_starts_after_its_old_version_has_ended(kubelet_node: KubeletNode) -> None:
     kubelet_node.configure(WIRES)
     log = kubelet_node.folder / "log"
     log.touch()

@@ -67,7 +67,9 @@ def test_a_container_that_ends_twice_is_in_crash_loop_back_off(running: KubeletN
     ("policy", "code", "phase"),
     [("Never", 0, "Succeeded"), ("Never", 4, "Failed"), ("OnFailure", 0, "Succeeded")],
 )
-def test_a_pod_whose_containers_end_for_good(running: KubeletNode, policy: str, code: int, phase: str) -> None:
+def test_pod_with_finished_containers_is_succeeded_or_failed(
+    running: KubeletNode, policy: str, code: int, phase: str
+) -> None:
     run(running, pod("job", container("app", ["sh", "-c", f"exit {code}"]), restartPolicy=policy))
 
     until(lambda: running.one("job").get("status", {}).get("phase") == phase, within=60)

@@ -82,7 +82,7 @@ def test_a_pod_from_its_manifest_to_its_container_and_back(bridged: KubeletNode)
     assert_in_order(traced(bridged, "delete", "web"), "delete", ENDS)
 
 
-def test_the_kubelet_that_goes_on(bridged: KubeletNode) -> None:
+def test_trace_of_a_running_kubelet_has_the_start_of_a_pod(bridged: KubeletNode) -> None:
     file = bridged.folder / "trace.json"
     bridged.write(pod("web"))
 

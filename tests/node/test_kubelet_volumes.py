@@ -34,7 +34,7 @@ def test_an_empty_dir_in_memory_has_its_size_and_is_shared(kubelet_node: Kubelet
 
 
 @pytest.mark.parametrize(("policy", "is_told"), [("ClusterFirst", True), ("Default", False)])
-def test_a_missing_cluster_dns_is_told_and_the_nodes_resolver_serves(
+def test_missing_cluster_dns_is_an_event_and_the_nodes_resolver_serves(
     kubelet_node: KubeletNode, policy: str, *, is_told: bool
 ) -> None:
     kubelet_node.configure(WIRES)

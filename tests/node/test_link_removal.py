@@ -136,7 +136,7 @@ def test_nothing_is_begun_for_a_link_that_is_not_there(host: Namespace, later: L
     assert held_open() == before
 
 
-def test_one_that_another_has_removed_meanwhile_was_not_there(host: Namespace, pod: Namespace, later: Later) -> None:
+def test_delete_of_a_concurrently_removed_link_returns_false(host: Namespace, pod: Namespace, later: Later) -> None:
     make_pair(host, pod)
     with Rtnl(host) as rtnl:
         link = rtnl.link("veth0")
@@ -214,7 +214,7 @@ def test_a_lost_notification_is_made_up_for_by_a_look(
     assert (links(host), links(pod)) == ({"lo"}, {"lo"})
 
 
-def test_what_was_lost_may_have_been_about_something_else() -> None:
+def test_lost_notifications_lead_to_a_look_and_a_further_wait() -> None:
     """Then the link is still there, and waited for."""
     looks: list[str] = []
 

@@ -188,7 +188,7 @@ def test_delete_succeeds_without_a_namespace(loopback: Run, netns: str | None) -
     assert loopback("DEL", CONFIG, netns=netns) == (0, None, "")
 
 
-def test_delete_succeeds_where_a_plain_file_is_left_of_the_namespace(loopback: Run, tmp_path: Path) -> None:
+def test_delete_succeeds_if_the_netns_is_a_plain_file(loopback: Run, tmp_path: Path) -> None:
     leftover = tmp_path / "netns"
     leftover.touch()
 
@@ -200,7 +200,7 @@ def test_delete_succeeds_where_a_plain_file_is_left_of_the_namespace(loopback: R
 
 @pytest.mark.parametrize("verb", ["ADD", "CHECK"])
 @pytest.mark.parametrize("kind", ["missing", "file"])
-def test_add_and_check_name_a_namespace_that_is_none(loopback: Run, tmp_path: Path, verb: str, kind: str) -> None:
+def test_add_and_check_name_an_invalid_netns(loopback: Run, tmp_path: Path, verb: str, kind: str) -> None:
     path = tmp_path / "netns"
     if kind == "file":
         path.touch()
@@ -261,7 +261,7 @@ def test_many_pods_at_once(node: Node, bin_dir: Path) -> None:
     assert runs == [(0, result_in(netns), "") for netns in pods]
 
 
-def test_it_does_not_pay_for_pyroute2(node: Node, python_bin_dir: Path, pod: str) -> None:
+def test_loopback_loads_no_slow_module(node: Node, python_bin_dir: Path, pod: str) -> None:
     environ = {"CNI_COMMAND": "ADD", "CNI_CONTAINERID": "c1", "CNI_NETNS": pod, "CNI_IFNAME": "lo"}
 
     run = node.run(

@@ -31,7 +31,7 @@ def test_pods_reach_each_other_and_the_neighbour(network: Network, wire: Neighbo
     assert names(network.node) == {"lo", "uplink0"}
 
 
-def test_the_result_says_what_the_kernel_has(network: Network) -> None:
+def test_result_matches_the_kernel(network: Network) -> None:
     result = network.add("one")
 
     made = link_of(network, "one")
@@ -71,7 +71,7 @@ def test_a_passthru_pod_has_the_masters_mac(network: Network) -> None:
 
 
 @pytest.mark.parametrize("option", ["-4", "-6"])
-def test_without_a_master_it_is_the_interface_of_the_default_route(network: Network, option: str) -> None:
+def test_default_master_is_the_interface_of_the_default_route(network: Network, option: str) -> None:
     del network.config["master"]
     node = network.node
     # Preferred less, and of another family or metric.
@@ -127,7 +127,7 @@ def test_layer_2_only(network: Network, wire: Neighbours, keys: dict[str, Any]) 
     network.succeed("DEL", "one", **keys)
 
 
-def test_an_address_that_the_neighbour_has_is_told(network: Network, neighbour: Node) -> None:
+def test_add_of_a_duplicate_address_fails(network: Network, neighbour: Node) -> None:
     """By IPv6 duplicate address detection, as with the reference plugin."""
     network.node.pod_namespace("one")
     before = network.node.state()
@@ -154,7 +154,7 @@ def test_a_reused_address_works_at_once(network: Network, neighbour: Node, wire:
     assert known[address] == link_of(network, "two")["address"]
 
 
-def test_the_path_of_the_namespace_is_another_pods_by_now(network: Network, wire: Neighbours) -> None:
+def test_del_with_the_namespace_of_another_pod_keeps_that_pod(network: Network, wire: Neighbours) -> None:
     network.add("one")
     network.add("two")
 
@@ -199,7 +199,7 @@ def test_check_tells_another_mac(network: Network) -> None:
 
 
 @pytest.mark.parametrize("keys", [{"mode": "source"}, {"master": "a/b"}])
-def test_bad_values_are_told_and_no_obstacle_to_del(network: Network, keys: dict[str, Any]) -> None:
+def test_add_refuses_bad_values_and_del_ignores_them(network: Network, keys: dict[str, Any]) -> None:
     network.node.pod_namespace("one")
 
     error = network.fail("ADD", "one", **keys)

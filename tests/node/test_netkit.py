@@ -95,7 +95,7 @@ def test_mac_and_mtu(network: Network, add: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("way", ["with the result", "without the namespace", "the namespace is gone", "GC"])
-def test_nothing_is_left(network: Network, add: Callable[..., Any], way: str) -> None:
+def test_removal_leaves_nothing(network: Network, add: Callable[..., Any], way: str) -> None:
     add("first")  # makes what pods share
     network.node.pod_namespace("one")
     before = network.node.state()
@@ -130,14 +130,14 @@ def test_check_tells_damage(network: Network, add: Callable[..., Any], damage: s
     assert (error["code"], told in error["msg"]) == (999, True), error
 
 
-def test_check_accepts_the_veth_of_before(network: Network) -> None:
+def test_check_accepts_a_veth_pair_under_a_netkit_configuration(network: Network) -> None:
     result = network.add("one", deviceType="veth")
 
     assert kinds(network, result, "one") == ["veth", "veth"]
     network.succeed("CHECK", "one", prevResult=result)
 
 
-def test_a_wrong_value_is_told(network: Network) -> None:
+def test_add_refuses_a_wrong_device_type_and_del_ignores_it(network: Network) -> None:
     network.node.pod_namespace("one")
     before = network.node.state()
 

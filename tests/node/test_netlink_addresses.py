@@ -73,7 +73,7 @@ def test_add_address(node: Node, pods: Pods) -> None:
     assert addresses["2001:db8::2/64"]["nodad"] is True
 
 
-def test_addresses_are_those_of_one_link_and_family(pods: Pods) -> None:
+def test_addresses_are_listed_by_link_and_family(pods: Pods) -> None:
     pod = pods.handles[0]
     pod.add_address(pods.eth0, ip_interface("10.1.0.2/24"))
     pod.add_address(pods.eth0, ip_interface("2001:db8::2/64"), nodad=True)
@@ -126,7 +126,7 @@ def test_waiting_for_addresses_ends_with_duplicate_address_detection(node: Node,
     assert not any(entry.get("tentative") for entry in shown(node, pods.paths[0]).values())
 
 
-def test_waiting_for_an_address_that_somebody_has_raises(pods: Pods) -> None:
+def test_waiting_for_a_duplicate_address_raises(pods: Pods) -> None:
     first, second = pods.handles
     first.add_address(pods.eth0, ip_interface("2001:db8::2/64"), nodad=True)
     first.set_up(pods.eth0)

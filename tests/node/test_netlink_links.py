@@ -45,7 +45,7 @@ def shown(node: Node, name: str, netns: str | None = None) -> dict[str, Any]:
     return dict(link)
 
 
-def test_create_bridge_sets_what_was_asked_for(node: Node, host: Rtnl) -> None:
+def test_create_bridge_sets_mtu_and_mac(node: Node, host: Rtnl) -> None:
     assert host.create_bridge("br0", mtu=1400, mac="02:00:00:00:00:01") is True
 
     link = shown(node, "br0")
@@ -304,7 +304,7 @@ def test_delete_link_takes_the_peer_and_tells_whether_it_was_there(node: Node, h
     assert host.delete_link(4242) is False
 
 
-def test_changing_a_link_that_is_gone_says_which(host: Rtnl) -> None:
+def test_error_for_a_missing_link_names_its_index(host: Rtnl) -> None:
     with pytest.raises(NetlinkError, match="set link 4242 up: No such device"):
         host.set_up(4242)
 

@@ -28,7 +28,7 @@ def test_one_thread_and_its_children_see_the_bound_folder(tmp_path: Path) -> Non
     assert str(target) not in Path("/proc/self/mountinfo").read_text()
 
 
-def test_what_is_bound_does_not_leave_through_a_shared_mount(tmp_path: Path) -> None:
+def test_bind_mounts_do_not_propagate_through_a_shared_mount(tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
     (tmp_path / "target").mkdir()
     script = (
@@ -105,7 +105,7 @@ def test_a_missing_target_is_an_error(tmp_path: Path) -> None:
         thread.submit(private_mounts, {str(tmp_path / "nowhere"): str(tmp_path)}).result()
 
 
-def test_what_is_kept_stays_visible_below_a_bound_folder(tmp_path: Path) -> None:
+def test_kept_paths_stay_visible_below_a_bound_folder(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     for path in (source / "kept", target / "kept", target / "hidden"):
         path.mkdir(parents=True)

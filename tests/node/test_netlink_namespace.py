@@ -171,7 +171,7 @@ def test_the_folder_is_made_a_shared_mount(tmp_path: Path) -> None:
     assert propagation.startswith("shared:")
 
 
-def test_open_refuses_what_is_no_network_namespace(tmp_path: Path) -> None:
+def test_open_refuses_a_file_that_is_no_network_namespace(tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.touch()
     fifo = tmp_path / "fifo"

@@ -99,7 +99,7 @@ def test_default_route(node: Node, rtnl: Rtnl, dst: str, gateway: str) -> None:
     assert [ip_address(gateway)] == [route.gateway for route in ours(rtnl, family, dst)]
 
 
-def test_scope_is_what_was_asked_for(node: Node, rtnl: Rtnl) -> None:
+def test_route_gets_the_requested_scope(node: Node, rtnl: Rtnl) -> None:
     rtnl.add_route(index_of(rtnl), ip_network("192.0.2.0/24"), scope=253)
 
     assert [route["scope"] for route in shown(node, "route", "show", "192.0.2.0/24")] == ["link"]

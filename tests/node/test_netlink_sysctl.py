@@ -11,7 +11,7 @@ from tests.nodes import Node
 pytestmark = pytest.mark.sudo
 
 
-def test_values_are_those_of_the_namespace_entered(node: Node) -> None:
+def test_sysctls_are_read_and_written_in_the_entered_namespace(node: Node) -> None:
     here = Path("/proc/sys/net/ipv4/ip_forward").read_text()
 
     with open_namespace(node.path) as namespace, entered(namespace):
@@ -23,7 +23,7 @@ def test_values_are_those_of_the_namespace_entered(node: Node) -> None:
     assert here == Path("/proc/sys/net/ipv4/ip_forward").read_text()
 
 
-def test_the_value_it_has_is_not_written_again() -> None:
+def test_unchanged_sysctl_is_not_written() -> None:
     # In a container /proc/sys is often mounted read-only; a value that is set already must not fail there.
     script = (
         "from netlink.sysctl import write_sysctl\n"

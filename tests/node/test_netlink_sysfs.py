@@ -28,7 +28,7 @@ def links(node: Node) -> Node:
 
 
 @pytest.mark.parametrize("mount", ["true", "mount -t sysfs none /sys", "mount -t tmpfs none /sys"])
-def test_a_mac_that_somebody_set_is_told_from_one_that_nobody_did(links: Node, mount: str) -> None:
+def test_set_macs_are_distinguished_from_random_macs(links: Node, mount: str) -> None:
     ran = links.run(
         ["unshare", "--mount", "sh", "-c", f'{mount} && exec "$@"', "sh", sys.executable, "-c", ASK],
         env={"PYTHONPATH": ":".join(filter(None, sys.path))},
@@ -37,7 +37,7 @@ def test_a_mac_that_somebody_set_is_told_from_one_that_nobody_did(links: Node, m
     assert ran.stdout.split() == ["False", "True"]
 
 
-def test_setting_it_to_what_it_was_is_setting_it(links: Node) -> None:
+def test_mac_set_to_its_present_value_counts_as_set(links: Node) -> None:
     with inside(links.path), Rtnl() as rtnl:
         bridge = rtnl.link("random")
         assert bridge is not None
@@ -46,6 +46,6 @@ def test_setting_it_to_what_it_was_is_setting_it(links: Node) -> None:
         assert has_set_mac("random", MAC)
 
 
-def test_of_a_link_that_is_not_there_nothing_is_known(node: Node) -> None:
+def test_missing_link_has_no_set_mac(node: Node) -> None:
     with inside(node.path):
         assert not has_set_mac("nowhere", MAC)

@@ -61,7 +61,7 @@ def pip(python: Path, project: Path, *options: str) -> None:
 
 @pytest.mark.slow("three environments; test_distributions installs one in make test")
 @pytest.mark.parametrize("way", ["plain", "editable by its folder", "editable by a finder"])
-def test_each_way_of_installing_it(python: Path, author: Author, tmp_path: Path, way: str) -> None:
+def test_new_plugin_is_installed_in_each_way_of_pip(python: Path, author: Author, tmp_path: Path, way: str) -> None:
     name = f"way-{len(way)}"  # an environment for all of them, so each has its own
     author("harness.cli.main", "new-plugin", name)
     project = tmp_path / name
@@ -90,7 +90,7 @@ def test_each_way_of_installing_it(python: Path, author: Author, tmp_path: Path,
 
 @pytest.mark.slow("a whole pytest of the new plugin; its types and formats are in make test")
 @pytest.mark.sudo
-def test_its_own_tests_pass_at_once(python: Path, author: Author, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+def test_tests_of_a_new_plugin_pass(python: Path, author: Author, tmp_path: Path, pytestconfig: pytest.Config) -> None:
     """Its test on a pod, and a sixth of the conformance suite, which it declares; all of it with `--all-rows`."""
     before = set(Path("/run/netns").iterdir())
     author("harness.cli.main", "new-plugin", "my-veth")
@@ -111,7 +111,7 @@ def test_its_own_tests_pass_at_once(python: Path, author: Author, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["my-typed", "n" * 40])
-def test_its_code_is_typed_and_formatted(author: Author, name: str) -> None:
+def test_code_of_a_new_plugin_is_typed_and_formatted(author: Author, name: str) -> None:
     author("harness.cli.main", "new-plugin", name)
 
     author("mypy", "--strict", "src", folder=name)

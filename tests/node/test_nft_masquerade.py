@@ -59,7 +59,7 @@ from tests.node.firewall import is_masqueraded, masquerade, unmasquerade
 """
 
 
-def test_the_rules_are_those_that_nft_makes_of_the_documented_text(make_node: Callable[[], Node]) -> None:
+def test_rules_equal_the_documented_nft_text(make_node: Callable[[], Node]) -> None:
     ours, theirs = make_node(), make_node()
     theirs.run(["nft", "-f", "-"], stdin=EXPECTED)
 
@@ -70,7 +70,7 @@ def test_the_rules_are_those_that_nft_makes_of_the_documented_text(make_node: Ca
     assert ours.filtering()["nft rules"]
 
 
-def test_what_nft_saved_and_loaded_again_is_still_ours(node: Node) -> None:
+def test_rules_saved_and_reloaded_by_nft_are_recognized(node: Node) -> None:
     with inside(node.path):
         masquerade(BOTH, OWNER)
     saved = node.run(["nft", "list", "ruleset"]).stdout
@@ -99,7 +99,7 @@ def test_the_last_address_takes_the_table_with_it(node: Node) -> None:
     node.assert_same_state(before)
 
 
-def test_a_subnet_that_nobody_uses_any_more_takes_its_chain_with_it(node: Node) -> None:
+def test_chain_of_an_unused_subnet_is_removed(node: Node) -> None:
     with inside(node.path):
         masquerade([ADDRESS4], OWNER)
         before = node.state()
@@ -109,7 +109,7 @@ def test_a_subnet_that_nobody_uses_any_more_takes_its_chain_with_it(node: Node) 
     node.assert_same_state(before)
 
 
-def test_doing_it_twice_is_doing_it_once(node: Node) -> None:
+def test_repeated_apply_changes_nothing(node: Node) -> None:
     with inside(node.path):
         masquerade(BOTH, OWNER)
         before = node.state()
@@ -118,7 +118,7 @@ def test_doing_it_twice_is_doing_it_once(node: Node) -> None:
     node.assert_same_state(before)
 
 
-def test_a_second_address_is_added_to_what_is_there(node: Node) -> None:
+def test_second_address_is_added_to_the_first(node: Node) -> None:
     with inside(node.path):
         masquerade([ADDRESS4], OWNER)
         masquerade(BOTH, OWNER)
@@ -162,7 +162,7 @@ def test_the_former_owner_of_a_reused_address_cannot_take_it_away(node: Node) ->
 
 
 @pytest.mark.parametrize("told", [[ELSEWHERE], [ADDRESS6, ELSEWHERE]])
-def test_what_the_owner_has_goes_also_where_other_addresses_are_told(
+def test_unmasquerade_with_other_addresses_removes_all_of_the_owner(
     node: Node, told: list[IPv4Interface | IPv6Interface]
 ) -> None:
     """As after a pod's address was changed by a later plugin, or by hand."""
@@ -300,7 +300,7 @@ def test_a_hundred_pods_on_a_cold_node_are_all_masqueraded_and_all_go(node: Node
     node.assert_same_state(before)
 
 
-def test_pods_that_come_and_go_never_lose_what_they_have(node: Node) -> None:
+def test_parallel_changes_never_lose_an_address(node: Node) -> None:
     # With so few at a time the table is removed and made again and again, while others count on it.
     work = """
 owner = Owner("net", f"c{number}", "eth0")
@@ -399,7 +399,7 @@ def test_lists_of_owners_that_have_nothing_any_more_are_removed(node: Node) -> N
     assert node.filtering() == before
 
 
-def test_an_answer_to_an_earlier_call_is_not_taken_for_this_ones(node: Node) -> None:
+def test_unread_answer_of_an_earlier_call_is_skipped(node: Node) -> None:
     with inside(node.path), Netfilter() as netfilter:
         table = masquerade_table.open_table(netfilter)
         module.apply(tables_of(netfilter), OWNER, BOTH)

@@ -84,7 +84,7 @@ def source_seen(wiring: Wiring, version: int, destination: Address) -> Address:
 
 
 @pytest.mark.parametrize("version", FAMILIES)
-def test_the_neighbour_sees_the_node_where_the_pod_is_masqueraded(wiring: Wiring, version: int) -> None:
+def test_neighbour_sees_the_nodes_address_for_a_masqueraded_pod(wiring: Wiring, version: int) -> None:
     neighbour = wiring.uplink(version, 1)
     assert source_seen(wiring, version, neighbour) == POD[version].ip
 
@@ -113,7 +113,7 @@ def test_an_answer_finds_its_way_back_to_the_pod(wiring: Wiring, version: int) -
 
 
 @pytest.mark.parametrize("version", FAMILIES)
-def test_within_its_subnet_a_pod_keeps_its_address(wiring: Wiring, version: int) -> None:
+def test_traffic_within_the_subnet_is_not_masqueraded(wiring: Wiring, version: int) -> None:
     with inside(wiring.node.path):
         masquerade([POD[version]], OWNER)
 
@@ -151,7 +151,7 @@ def test_multicast_keeps_its_source(wiring: Wiring, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", FAMILIES)
-def test_what_is_taken_back_is_no_longer_masqueraded(wiring: Wiring, version: int) -> None:
+def test_unmasqueraded_address_is_visible_to_the_neighbour(wiring: Wiring, version: int) -> None:
     with inside(wiring.node.path):
         masquerade([POD[version]], OWNER)
         masquerade([POD[10 - version]], OTHER)

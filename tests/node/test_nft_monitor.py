@@ -42,7 +42,7 @@ def monitor(node: Node) -> Iterator[LossMonitor]:
         "ip link delete br0",
     ],
 )
-def test_losses(node: Node, monitor: LossMonitor, command: str) -> None:
+def test_each_loss_is_announced_once(node: Node, monitor: LossMonitor, command: str) -> None:
     assert not monitor.wait(0)
 
     node.run(command.split())
@@ -74,7 +74,7 @@ def test_a_flush_by_iptables(node: Node, monitor: LossMonitor, chain: str) -> No
         ["ip link add br1 type bridge"],
     ],
 )
-def test_daily_work(node: Node, monitor: LossMonitor, commands: list[str]) -> None:
+def test_ordinary_changes_are_no_losses(node: Node, monitor: LossMonitor, commands: list[str]) -> None:
     listed = node.run(["nft", "-a", "list", "chain", "inet", "of_a_pod", "inner"]).stdout
     handle = listed.partition("accept # handle ")[2].split()[0]
 

@@ -13,7 +13,7 @@ def test_a_label_is_readable_and_read_back() -> None:
     assert tuple(Owner.from_label(owner.label()) or ()) == ("cni-harness", "a" * 64, "eth0")
 
 
-def test_what_nft_could_not_quote_is_spelled_out() -> None:
+def test_characters_that_nft_cannot_quote_are_escaped() -> None:
     owner = Owner("net", "c1", 'a"b\\%/ü')
 
     label = owner.label()
@@ -41,7 +41,7 @@ def test_a_label_that_would_be_too_long_keeps_its_owner_recognizable(owner: Owne
     assert owner != owner._replace(network=owner.network + "0")
 
 
-def test_the_network_stays_readable_where_shortening_the_container_id_suffices() -> None:
+def test_label_shortens_the_container_id_before_the_network_name() -> None:
     recorded = Owner.from_label(Owner("net", LONG_ID, "eth0").label())
 
     assert recorded is not None
@@ -49,5 +49,5 @@ def test_the_network_stays_readable_where_shortening_the_container_id_suffices()
 
 
 @pytest.mark.parametrize("label", ["", "somebody's rule", "a/b", "a/b/c/d"])
-def test_a_comment_of_somebody_else_names_no_owner(label: str) -> None:
+def test_foreign_comment_names_no_owner(label: str) -> None:
     assert Owner.from_label(label) is None

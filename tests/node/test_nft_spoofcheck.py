@@ -121,7 +121,7 @@ def test_a_forged_source_reaches_neither_the_other_pod_nor_the_node(bridge: Brid
     assert [bridge.heard([FORGED, MAC, FORGED], *place) for place in places] == [[MAC], [MAC]]
 
 
-def test_a_port_that_is_not_checked_sends_what_it_likes(bridge: Bridge) -> None:
+def test_unchecked_port_may_send_from_any_mac(bridge: Bridge) -> None:
     with inside(bridge.node.path):
         allow_only("port2", FORGED, OTHER)
 
@@ -145,7 +145,7 @@ def test_a_port_is_free_again_when_the_check_is_taken_back(bridge: Bridge) -> No
     assert bridge.heard([FORGED], bridge.pods[1], "eth0") == [FORGED]
 
 
-def test_the_rules_are_those_that_nft_makes_of_the_documented_text(make_node: Callable[[], Node]) -> None:
+def test_rules_equal_the_documented_nft_text(make_node: Callable[[], Node]) -> None:
     ours, theirs = make_node(), make_node()
     theirs.run(["nft", "-f", "-"], stdin=EXPECTED)
 
@@ -156,7 +156,7 @@ def test_the_rules_are_those_that_nft_makes_of_the_documented_text(make_node: Ca
     assert ours.filtering()["nft rules"]
 
 
-def test_what_nft_saved_and_loaded_again_is_still_ours(node: Node) -> None:
+def test_rules_saved_and_reloaded_by_nft_are_recognized(node: Node) -> None:
     with inside(node.path):
         allow_only("port1", MAC, Owner("n" * 100, "c" * 100, '"' * 15))
     saved = node.run(["nft", "list", "ruleset"]).stdout
@@ -185,7 +185,7 @@ def test_the_last_port_takes_the_table_with_it(node: Node) -> None:
     node.assert_same_state(before)
 
 
-def test_doing_it_twice_is_doing_it_once(node: Node) -> None:
+def test_repeated_apply_changes_nothing(node: Node) -> None:
     with inside(node.path):
         allow_only("port1", MAC, OWNER)
         before = node.state()
@@ -195,7 +195,7 @@ def test_doing_it_twice_is_doing_it_once(node: Node) -> None:
 
 
 @pytest.mark.parametrize(("mac", "owner"), [(FORGED, OWNER), (MAC, OTHER), (FORGED, OTHER)])
-def test_what_was_left_behind_for_a_port_of_that_name_is_replaced(node: Node, mac: str, owner: Owner) -> None:
+def test_stale_rules_of_a_port_with_the_same_name_are_replaced(node: Node, mac: str, owner: Owner) -> None:
     with inside(node.path):
         allow_only("port1", mac, owner)
         before = node.state()
@@ -239,7 +239,7 @@ def test_nothing_to_take_back_is_fine(node: Node) -> None:
 
 
 @pytest.mark.parametrize("lack", ["family", "chain"])
-def test_a_kernel_without_nftables_for_bridges_is_told_of(
+def test_kernel_without_nftables_for_bridges_is_named_in_the_error(
     node: Node, monkeypatch: pytest.MonkeyPatch, lack: str
 ) -> None:
     if lack == "family":

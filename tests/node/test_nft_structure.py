@@ -156,7 +156,7 @@ def test_a_deleted_table_is_noticed_and_made_anew(node: Node, subject: Subject) 
 @subjects
 @damages
 @pytest.mark.parametrize("way", ["remove", "remove_by_owner"])
-def test_the_last_takes_the_damaged_table_with_it(node: Node, subject: Subject, damage: str, way: str) -> None:
+def test_damaged_table_is_removed_with_its_last_owner(node: Node, subject: Subject, damage: str, way: str) -> None:
     with inside(node.path):
         subject.apply()
         inflict(node, damage, subject)
@@ -168,7 +168,7 @@ def test_the_last_takes_the_damaged_table_with_it(node: Node, subject: Subject, 
 @subjects
 @pytest.mark.parametrize("way", ["remove", "remove_by_owner", "remove_unused"])
 @pytest.mark.parametrize("damage", ["", *DAMAGES.values()], ids=["no damage", *DAMAGES])
-def test_a_table_whose_elements_were_flushed_is_removed(node: Node, subject: Subject, damage: str, way: str) -> None:
+def test_table_with_flushed_elements_is_removed(node: Node, subject: Subject, damage: str, way: str) -> None:
     with inside(node.path):
         subject.apply()
         if damage:
@@ -181,7 +181,7 @@ def test_a_table_whose_elements_were_flushed_is_removed(node: Node, subject: Sub
 
 
 @subjects
-def test_a_table_in_which_others_have_something_stays(node: Node, subject: Subject) -> None:
+def test_table_with_a_foreign_chain_is_kept(node: Node, subject: Subject) -> None:
     with inside(node.path):
         subject.apply()
         inflict(node, "flush table {table}; add chain {table} of_others", subject)
@@ -217,9 +217,7 @@ class Sent(int):
     """The size of a request, in bytes; of replies it is an int."""
 
 
-def test_what_an_address_costs_does_not_depend_on_how_many_there_are(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cost_of_an_address_is_independent_of_their_number(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     send, receive = Socket._send, Socket._receive
 

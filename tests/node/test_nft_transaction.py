@@ -60,7 +60,7 @@ def test_many_elements_are_listed_and_each_is_looked_up(node: Node) -> None:
         assert table.element("numbers", b"\xff\xff\xff\xff") is None
 
 
-def test_what_does_not_exist_is_none_or_nothing(node: Node) -> None:
+def test_missing_nft_objects_are_none_or_empty(node: Node) -> None:
     with inside(node.path), Netfilter() as netfilter:
         table = NftTable(netfilter, BRIDGE, "test")
         assert table.uses() is None

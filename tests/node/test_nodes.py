@@ -94,7 +94,7 @@ def test_every_kind_of_change_is_a_difference(node: Node, thing: str, change: st
     node.assert_same_state(before, ignore=[thing, "node/nft table/ip nat"])
 
 
-def test_what_changes_by_itself_is_no_difference(node: Node) -> None:
+def test_counters_handles_and_ifindexes_are_no_difference(node: Node) -> None:
     node.run(["nft", "add table ip t; add chain ip t c { type filter hook output priority 0; }"])
     node.run(["nft", "add rule ip t c counter; add set ip t s { type ipv4_addr; }"])
     node.run(["nft", "add element ip t s { 192.0.2.1, 192.0.2.2 }; add table ip again"])

@@ -65,9 +65,7 @@ def in_namespace(name: str, *args: str) -> list[dict[str, Any]]:
     return listed
 
 
-def test_the_floor_gives_a_pod_its_interface_and_takes_it_back(
-    suites: Mapping[str, BenchSuite], tmp_path: Path
-) -> None:
+def test_bench_floor_adds_and_removes_an_interface(suites: Mapping[str, BenchSuite], tmp_path: Path) -> None:
     with (
         Site(tmp_path, "bench") as site,
         SuiteNode(site, suites[FLOOR], default_networks()[0], timeout=HANG, counted=False) as node,

@@ -166,7 +166,7 @@ def test_snapshot_without_a_record_is_of_the_other_pods(unreadable: tuple[Cli, P
     assert f"Warning: {record}: not the record of a pod" in taken.stderr
 
 
-def test_check_of_all_pods_says_which_record_is_none(unreadable: tuple[Cli, Path]) -> None:
+def test_check_of_all_pods_names_the_unreadable_record(unreadable: tuple[Cli, Path]) -> None:
     cli, record = unreadable
 
     checked = cli.run("check", "-o", "json", check=False)
@@ -179,7 +179,7 @@ def test_check_of_all_pods_says_which_record_is_none(unreadable: tuple[Cli, Path
     ]
 
 
-def test_delete_of_all_pods_leaves_the_one_whose_record_is_none(unreadable: tuple[Cli, Path]) -> None:
+def test_delete_of_all_pods_keeps_the_pod_with_an_unreadable_record(unreadable: tuple[Cli, Path]) -> None:
     cli, record = unreadable
 
     deleted = cli.run("del", "--all", "--prune", check=False)
@@ -192,7 +192,7 @@ def test_delete_of_all_pods_leaves_the_one_whose_record_is_none(unreadable: tupl
     assert len(cli.ip("link", "show", "master", "net0")) == 1
 
 
-def test_delete_by_force_forgets_a_record_that_is_none(unreadable: tuple[Cli, Path]) -> None:
+def test_delete_by_force_forgets_an_unreadable_record(unreadable: tuple[Cli, Path]) -> None:
     cli, record = unreadable
     netns = json.loads(record.read_text())["netns"]
 
@@ -208,7 +208,7 @@ def test_delete_by_force_forgets_a_record_that_is_none(unreadable: tuple[Cli, Pa
     assert len(cli.reservations("net")) == 2
 
 
-def test_gc_frees_nothing_while_a_record_is_none(unreadable: tuple[Cli, Path]) -> None:
+def test_gc_frees_nothing_while_a_record_is_unreadable(unreadable: tuple[Cli, Path]) -> None:
     cli, record = unreadable
 
     refused = cli.run("gc", check=False)

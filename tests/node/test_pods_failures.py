@@ -114,7 +114,7 @@ def test_name_that_leads_elsewhere_is_refused_and_nothing_is_deleted(
 
 
 @pytest.mark.parametrize("verb", [["check"], ["exec", "--", "true"], ["inspect"], ["snapshot", "--pod"]])
-def test_name_that_leads_elsewhere_is_no_pods_of_any_verb(
+def test_pod_name_with_a_path_is_refused_by_each_verb(
     make_cli: Callable[[Path], Cli], direct_bin_dir: Path, verb: list[str]
 ) -> None:
     cli = make_cli(direct_bin_dir)
@@ -146,7 +146,7 @@ def test_file_that_is_not_ours_in_a_pods_folder_stays(own_cli: Cli) -> None:
     assert [str(path.relative_to(folder)) for path in sorted(folder.rglob("*"))] == ["notes", "notes/mine"]
 
 
-def test_delete_by_force_forgets_what_cannot_be_cleaned_up(cli: Cli) -> None:
+def test_delete_by_force_forgets_a_pod_after_a_failed_del(cli: Cli) -> None:
     with_picky(cli)
     cli.add("stuck", "--network", "picky")
 
@@ -160,7 +160,7 @@ def test_delete_by_force_forgets_what_cannot_be_cleaned_up(cli: Cli) -> None:
 
 
 @pytest.fixture
-def unheard(own_cli: Cli) -> tuple[Cli, Path]:
+def recorded_calls(own_cli: Cli) -> tuple[Cli, Path]:
     """A network of two plugins, and the file that they note their verbs in; the second fails for pods named bad."""
     called = own_cli.folder / "called"
     own_cli.plugin("picky", f'echo "$CNI_COMMAND" >> {called}\n{PICKY}')
@@ -169,7 +169,7 @@ def unheard(own_cli: Cli) -> tuple[Cli, Path]:
     return own_cli, called
 
 
-def run_unheard(cli: Cli, *args: str) -> int:
+def run_with_closed_output(cli: Cli, *args: str) -> int:
     """Run a verb whose stderr nobody reads."""
     with cli.background(*args) as process:
         assert process.stderr is not None
@@ -177,20 +177,20 @@ def run_unheard(cli: Cli, *args: str) -> int:
         return process.wait(HANG)
 
 
-def test_nobody_listening_is_no_obstacle_to_add_and_delete(unheard: tuple[Cli, Path]) -> None:
-    cli, called = unheard
+def test_add_and_delete_work_with_closed_output(recorded_calls: tuple[Cli, Path]) -> None:
+    cli, called = recorded_calls
 
-    assert run_unheard(cli, "-vv", "add", "pod1") == 0
+    assert run_with_closed_output(cli, "-vv", "add", "pod1") == 0
     assert [pod["state"] for pod in cli.pods()] == ["ready"]
-    assert run_unheard(cli, "-vv", "del", "pod1") == 0
+    assert run_with_closed_output(cli, "-vv", "del", "pod1") == 0
     assert (cli.pods(), cli.cached_results()) == ([], set())
     assert called.read_text().split() == ["ADD", "ADD", "DEL", "DEL"]
 
 
-def test_nobody_listening_is_no_obstacle_to_taking_back(unheard: tuple[Cli, Path]) -> None:
-    cli, called = unheard
+def test_failing_add_with_closed_output_is_undone(recorded_calls: tuple[Cli, Path]) -> None:
+    cli, called = recorded_calls
 
-    assert run_unheard(cli, "-v", "add", "bad", "--network", "net") == 1
+    assert run_with_closed_output(cli, "-v", "add", "bad", "--network", "net") == 1
     assert cli.pods() == []
     # Once for the ADD that failed, once for the pod.
     assert called.read_text().split() == ["ADD", "ADD", *["DEL"] * 4]

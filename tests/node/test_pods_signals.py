@@ -84,7 +84,7 @@ def test_add_finishes_the_pod_that_it_has_begun_and_begins_no_more(cli: Cli, num
 
 
 @pytest.mark.parametrize("number", ENDING)
-def test_add_says_at_once_which_pod_it_finishes(cli: Cli, number: signal.Signals) -> None:
+def test_interrupted_add_names_at_once_the_pod_that_it_finishes(cli: Cli, number: signal.Signals) -> None:
     slow = slow_network(cli, "ADD")
 
     with cli.background("add", "pod1", "pod2", "pod3", "--jobs", "1") as add:
@@ -100,7 +100,7 @@ def test_add_says_at_once_which_pod_it_finishes(cli: Cli, number: signal.Signals
     assert said.splitlines()[:2] == ["Ready: default/pod1", "Not begun: default/pod2, default/pod3"]
 
 
-def test_add_that_is_interrupted_says_which_pods_had_failed(cli: Cli) -> None:
+def test_interrupted_add_names_failed_pods(cli: Cli) -> None:
     slow = slow_network(cli, "ADD")
     cli.configure({"cniVersion": "1.1.0", "name": "quick", "plugins": [{"type": "noop"}]}, NETWORK)
     cli.add("there", "--network", "quick")
@@ -133,7 +133,7 @@ def test_del_finishes_the_pod_that_it_has_begun_and_begins_no_more(cli: Cli) -> 
     assert [(pod["name"], pod["state"]) for pod in cli.pods()] == [("pod2", "ready")]
 
 
-def test_add_that_is_told_to_end_keeps_its_pod_to_itself_till_then(cli: Cli) -> None:
+def test_interrupted_add_keeps_its_pod_locked_until_it_ends(cli: Cli) -> None:
     slow = slow_network(cli, "ADD")
 
     with cli.background("add", "pod1") as add:
@@ -150,7 +150,7 @@ def test_add_that_is_told_to_end_keeps_its_pod_to_itself_till_then(cli: Cli) -> 
     assert cli.pods() == []
 
 
-def test_delete_that_is_told_to_end_takes_its_pod_away_first(cli: Cli) -> None:
+def test_interrupted_delete_removes_its_pod_first(cli: Cli) -> None:
     slow = slow_network(cli, "DEL")
     (pod,) = cli.add("pod1")
     slow.order.unlink()

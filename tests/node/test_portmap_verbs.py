@@ -200,7 +200,7 @@ def test_the_same_port_of_another_protocol_or_address_is_free(node: Node, direct
         ports.succeed("CHECK", pod)
 
 
-def test_the_leftovers_of_a_container_whose_address_was_reused_are_replaced(node: Node, direct_bin_dir: Path) -> None:
+def test_leftover_mappings_of_a_reused_address_are_replaced(node: Node, direct_bin_dir: Path) -> None:
     ports = Ports(node, direct_bin_dir)
     ports.add("one", mapping(8080, 80))
     ports.bridge.succeed("DEL", "one")
@@ -377,7 +377,7 @@ def test_gc_keeps_valid_attachments_and_other_networks(node: Node, direct_bin_di
     assert "cni_harness_portmap" not in rules_of(node)
 
 
-def test_gc_removes_a_list_whose_ports_are_gone(node: Node, direct_bin_dir: Path) -> None:
+def test_gc_removes_owner_lists_without_ports(node: Node, direct_bin_dir: Path) -> None:
     ports = Ports(node, direct_bin_dir)
     ports.add("one", mapping(8080, 80))
     ports.add("two", mapping(8081, 80))
@@ -460,7 +460,7 @@ def test_a_bad_key_is_named_with_its_value(
     node.assert_same_state(before)
 
 
-def test_it_comes_after_an_interface_plugin(node: Node, direct_bin_dir: Path) -> None:
+def test_missing_prev_result_is_an_error(node: Node, direct_bin_dir: Path) -> None:
     node.pod_namespace("one")
     network = Network(node, direct_bin_dir, {"cniVersion": "1.1.0", "name": "net", "type": "portmap"})
 

@@ -46,7 +46,7 @@ def test_pods_reach_each_other_and_the_node(network: Network) -> None:
         assert network.ping(None, address), address
 
 
-def test_the_result_says_what_the_kernel_has(network: Network) -> None:
+def test_result_matches_the_kernel(network: Network) -> None:
     result = network.add("one")
 
     outer, inner = result["interfaces"]
@@ -169,7 +169,7 @@ def test_pair_without_ipam_has_no_addresses_and_carries_packets(network: Network
 
 
 @pytest.mark.parametrize("way", ["with the result", "without", "again", "without a namespace"])
-def test_nothing_is_left(network: Network, way: str) -> None:
+def test_removal_leaves_nothing(network: Network, way: str) -> None:
     network.config["ipMasq"] = True
     network.node.pod_namespace("one")
     before = network.node.state()
@@ -224,7 +224,7 @@ def test_check_tells_damage_until_it_is_repaired(network: Network, damage: str, 
         network.succeed("CHECK", "one", prevResult=result)
 
 
-def test_gc_removes_the_lost_one(network: Network) -> None:
+def test_gc_removes_a_lost_pod(network: Network) -> None:
     network.config["ipMasq"] = True
     kept = host_end(network.add("kept"))
     network.add("lost")

@@ -19,7 +19,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
 @pytest.mark.mostly_slow(3, "each request to the kernel; a part is in make test")
 @pytest.mark.parametrize("fault_at", [failing_at, answer_lost_at])
 @pytest.mark.parametrize("keys", CONFIGS.values(), ids=CONFIGS)
-def test_at_every_request_to_the_kernel(
+def test_add_with_any_failed_request_leaves_nothing(
     node: Node, direct_bin_dir: Path, keys: dict[str, Any], fault_at: FaultAt
 ) -> None:
     config = {"cniVersion": "1.1.0", "name": "net", "ipam": DUAL_STACK, **keys}

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.cli import AS_SOMEBODY, ROOT, bridge_network
+from tests.cli import AS_UNPRIVILEGED_USER, ROOT, bridge_network
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.sudo
@@ -46,9 +46,9 @@ class Author:
         plugin.write_text(f"#!/bin/sh\n{script}\nexec {self.bin_dir / name}\n")
         plugin.chmod(0o755)
 
-    def run(self, *args: str, as_somebody: bool = False) -> pytest.RunResult:
+    def run(self, *args: str, unprivileged: bool = False) -> pytest.RunResult:
         command = [sys.executable, "-m", "pytest", "-ra", "-p", "no:cacheprovider", *args]
-        return self.pytester.run(*(AS_SOMEBODY if as_somebody else []), *command)
+        return self.pytester.run(*(AS_UNPRIVILEGED_USER if unprivileged else []), *command)
 
     def collected(self, *args: str) -> list[str]:
         result = self.run("--collect-only", "-q", *args)
@@ -83,7 +83,7 @@ def test_an_item_is_chosen_as_any_other(author: Author) -> None:
     assert author.collected("test_own.py") == ["test_own.py::test_own"]
 
 
-def test_nothing_is_collected_where_nothing_was_declared(author: Author) -> None:
+def test_no_items_are_collected_without_a_declaration(author: Author) -> None:
     author.declare("from cni_harness_pytest import conformance\n")
 
     assert author.collected() == ["test_own.py::test_own"]
@@ -98,7 +98,7 @@ def test_collecting_executes_no_plugin(author: Author) -> None:
 
 
 @pytest.mark.slow("runs of a whole pytest; failures and skips as items are in make test")
-def test_what_passes_passes_and_leaves_no_files(author: Author, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passing_checks_leave_no_files(author: Author, monkeypatch: pytest.MonkeyPatch) -> None:
     temporary = author.pytester.mkdir("temporary")
     monkeypatch.setenv("TMPDIR", str(temporary))
 
@@ -185,7 +185,7 @@ def test_checks_are_chosen_by_pattern_and_level(author: Author) -> None:
     assert ITEM.format("bridge[del-nothing-known]") not in items  # a SHOULD
 
 
-def test_a_check_that_comes_to_no_end_is_a_failure(author: Author, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_that_raises_is_a_failed_item(author: Author, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")  # where the tools are not that the check needs
     author.declare(THREE_LINES.replace(")", ', plugins=["bridge"], profile="interface")'))
 
@@ -240,7 +240,7 @@ def test_nodes_are_prepared(author: Author) -> None:
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
-def test_several_lists_are_told_apart_and_paths_count_from_the_conftest(author: Author) -> None:
+def test_several_lists_have_own_names_and_paths_relative_to_the_conftest(author: Author) -> None:
     below = author.pytester.mkdir("below")
     author.configure("below/other.conflist", bridge_network("other"))
     author.declare("")
@@ -283,7 +283,7 @@ def test_several_lists_are_told_apart_and_paths_count_from_the_conftest(author: 
         ),
     ],
 )
-def test_what_cannot_be_meant_is_an_error(author: Author, declared: str, complaint: str) -> None:
+def test_invalid_declarations_are_errors(author: Author, declared: str, complaint: str) -> None:
     author.declare(f"from cni_harness_pytest import conformance\n{declared}\n")
 
     result = author.run()
@@ -328,12 +328,12 @@ def test_junit_has_the_items(author: Author) -> None:
     [([], "needs root, and there is no sudo here"), (["-p", "no:sudo"], "needs root: it makes network namespaces")],
     ids=["sudo marker", "without"],
 )
-def test_who_is_not_root_is_told_so(
+def test_items_without_root_are_skipped_with_the_reason(
     author: Author, monkeypatch: pytest.MonkeyPatch, options: list[str], reason: str
 ) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
 
-    result = author.run("-k", "version-result", *options, as_somebody=True)
+    result = author.run("-k", "version-result", *options, unprivileged=True)
 
     result.assert_outcomes(skipped=2, deselected=len(author.collected()) - 2)
     result.stdout.fnmatch_lines([f"SKIPPED*: {reason}"])

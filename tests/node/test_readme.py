@@ -14,7 +14,7 @@ _LINK = re.compile(r"\]\((?!http)([^)#]*)#?([^)]*)\)")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
-def test_every_command_of_the_readme_does_what_it_says(fresh_machine: Node) -> None:
+def test_every_command_of_the_readme_works(fresh_machine: Node) -> None:
     typed = commands("README.md")
     assert len(typed) > 8
     assert typed[:2] == ["make up", "make test"]
@@ -36,7 +36,7 @@ def test_every_command_of_the_readme_does_what_it_says(fresh_machine: Node) -> N
 @pytest.mark.time_limit(600, "a page has up to a hundred commands")
 @pytest.mark.mostly_slow(6, "pages of docs; README.md is in make test")
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "README.md" and commands(page)])
-def test_every_command_of_a_page_does_what_it_says(fresh_machine: Node, page: str) -> None:
+def test_every_command_of_a_page_works(fresh_machine: Node, page: str) -> None:
     """Nothing but the page prepares its commands: folders, network lists, plugins."""
     for command in commands(page):
         run(fresh_machine, command)
@@ -52,7 +52,7 @@ def run(machine: Node, command: str) -> None:
 
 
 @pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md", "SECURITY.md"])
-def test_links_lead_somewhere(page: str) -> None:
+def test_links_of_documents_have_targets(page: str) -> None:
     folder = (ROOT / page).parent
     missing = [
         link

@@ -59,7 +59,7 @@ def repair_all(node: Node) -> None:
         repair("two", [OTHER])
 
 
-def test_the_rules_are_those_of_the_reference(make_node: Callable[[], Node]) -> None:
+def test_repaired_rules_equal_the_rules_of_the_reference(make_node: Callable[[], Node]) -> None:
     ours, theirs = make_node(), make_node()
     theirs.run(["nft", "-f", "-"], stdin=TABLE)
 
@@ -91,7 +91,7 @@ def test_lost_rules_come_back(node: Node, loss: str) -> None:
     assert rules(node) == before
 
 
-def test_they_are_removed_as_the_references(node: Node) -> None:
+def test_repaired_rules_are_removed_like_the_references(node: Node) -> None:
     repair_all(node)
     with inside(node.path):
         remove("one")

@@ -187,7 +187,7 @@ def test_each_part_of_ptp_comes_back(node: Node, direct_bin_dir: Path, removal: 
     assert until(lambda: network.ping("one", "fd00:88::1"))
 
 
-def test_the_check_of_macs_comes_back_in_the_references_form(
+def test_repair_restores_mac_checks_in_the_references_form(
     node: Node, direct_bin_dir: Path, reference_bin_dir: Path
 ) -> None:
     config = bridge_config(cniVersion="1.0.0", macspoofchk=True)

@@ -83,7 +83,7 @@ def test_only_the_named_network(own_cli: Cli) -> None:
     assert "10.77.0.0-16" not in str(rules(cli))
 
 
-def test_another_cache(masquerading: Cli, tmp_path: Path) -> None:
+def test_repair_uses_the_given_cache_dir(masquerading: Cli, tmp_path: Path) -> None:
     cli = masquerading
     cli.add("p1")
     before = rules(cli)
@@ -111,7 +111,7 @@ def test_a_cache_without_the_namespace(masquerading: Cli) -> None:
     assert rules(cli) == before
 
 
-def test_the_references_attachments(reference_cli: Cli, direct_bin_dir: Path) -> None:
+def test_repair_restores_attachments_of_the_reference(reference_cli: Cli, direct_bin_dir: Path) -> None:
     cli = reference_cli
     cli.configure(bridge_network("net", ipMasq=True))
     cli.add("p1", "p2")
@@ -229,7 +229,7 @@ def test_a_pod_that_goes_meanwhile_has_its_del_before_the_next_repair(masqueradi
     assert "10.77.0.0" not in seen.read_text()
 
 
-def test_one_of_many_goes_meanwhile(masquerading: Cli) -> None:
+def test_repair_skips_a_pod_that_is_deleted_meanwhile(masquerading: Cli) -> None:
     """`late` does not know the list of attachments, and answers for none: it is executed for each."""
     cli = masquerading
     network = bridge_network("net", ipMasq=True)
@@ -301,7 +301,7 @@ def test_a_cached_name_that_no_plugin_accepts_does_not_harm_the_others(masquerad
     assert all(pod["containerID"] in str(rules(cli)) for pod in pods)
 
 
-def test_no_cache_is_no_error(masquerading: Cli) -> None:
+def test_repair_without_cached_results_succeeds(masquerading: Cli) -> None:
     cli = masquerading
     cli.add("p1")
     cli.run("del", "p1")
@@ -370,7 +370,7 @@ def test_watch_sees_a_flush_by_iptables(reference_cli: Cli, direct_bin_dir: Path
     assert "CNI-" not in on_node(cli, "iptables", "-t", "nat", "-S")
 
 
-def test_daily_work_is_no_loss(masquerading: Cli) -> None:
+def test_watch_ignores_ordinary_adds_and_dels(masquerading: Cli) -> None:
     cli = masquerading
     cli.add("p1", "p2")
     with cli.background("repair", "--watch") as watch:
@@ -388,7 +388,7 @@ def test_daily_work_is_no_loss(masquerading: Cli) -> None:
     assert said.count("Repaired") <= 2, said
 
 
-def test_nothing_is_changed_where_all_is_in_order(masquerading: Cli) -> None:
+def test_repair_of_a_sound_node_changes_nothing(masquerading: Cli) -> None:
     cli = masquerading
     cli.add("p1", "p2")
     places = {"node": f"/run/netns/{cli.node}"}

@@ -83,7 +83,7 @@ def test_each_address_gets_a_table_and_a_rule(chain: Chain) -> None:
     chain.check("one", result)
 
 
-def test_two_interfaces_answer_where_they_were_asked(
+def test_each_interface_answers_its_own_requests(
     make_chain: Callable[..., Chain], node: Node, make_node: Callable[[], Node]
 ) -> None:
     first, second = make_chain(0), make_chain(1)
@@ -120,7 +120,7 @@ def test_two_interfaces_answer_where_they_were_asked(
     first.check("one", results[0])
 
 
-def test_without_the_server(make_chain: Callable[..., Chain], direct_bin_dir: Path) -> None:
+def test_sbr_works_without_the_server(make_chain: Callable[..., Chain], direct_bin_dir: Path) -> None:
     chain = make_chain(bins=direct_bin_dir)
 
     result = chain.add("one")
@@ -243,7 +243,7 @@ def test_del_deletes_the_rules(chain: Chain, way: str) -> None:
     assert rules(chain) == {"192.0.2.1": "77"}
 
 
-def test_the_namespace_is_gone(chain: Chain) -> None:
+def test_del_without_namespace_succeeds(chain: Chain) -> None:
     result = chain.add("one")
     remove_namespace(chain.namespace("one"))
 
@@ -251,7 +251,7 @@ def test_the_namespace_is_gone(chain: Chain) -> None:
     chain.delete("one", None, netns="")
 
 
-def test_the_path_of_the_namespace_is_another_pods_by_now(chain: Chain) -> None:
+def test_del_with_the_namespace_of_another_pod_keeps_that_pod(chain: Chain) -> None:
     result = chain.add("one")
     chain.add("two")
 
@@ -284,7 +284,7 @@ def test_a_second_add_fails_and_changes_nothing(chain: Chain) -> None:
         ({"addSourceHints": 1}, "addSourceHints: expected true or false, got 1"),
     ],
 )
-def test_bad_values_are_told_and_no_obstacle_to_del(chain: Chain, keys: dict[str, Any], told: str) -> None:
+def test_add_refuses_bad_values_and_del_ignores_them(chain: Chain, keys: dict[str, Any], told: str) -> None:
     result = chain.add("one")
     chain.last("DEL", "one", result)
     before = everything(chain)
@@ -297,7 +297,7 @@ def test_bad_values_are_told_and_no_obstacle_to_del(chain: Chain, keys: dict[str
     assert chain.last("DEL", "one", result, **keys).code == 0
 
 
-def test_it_comes_after_an_interface_plugin(chain: Chain) -> None:
+def test_missing_prev_result_is_an_error(chain: Chain) -> None:
     chain.node.pod_namespace("one")
 
     error = chain.last("ADD", "one", None).stdout

@@ -106,7 +106,7 @@ OF_ANOTHER_NAME = 'exec -a "$(printf \'x\\nUid:\\t1\\t1\\t1\\t1\')" "$0" "$@"'
     ],
     ids=" ".join,
 )
-def test_callers_that_differ_in_what_no_plugin_depends_on_are_served(
+def test_callers_that_differ_in_irrelevant_properties_are_served(
     bin_dir: Path, server: Server, prefix: list[str]
 ) -> None:
     before = server.log()

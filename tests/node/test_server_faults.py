@@ -355,7 +355,7 @@ def test_worker_that_is_killed_while_it_answers_leaves_no_second_document(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_worker_at_work_does_not_mind_what_its_launcher_was_not_sent(place: Place, number: signal.Signals) -> None:
+def test_busy_worker_ignores_signals_to_itself(place: Place, number: signal.Signals) -> None:
     launcher, worker = place.start_add()
 
     os.kill(worker, number)
@@ -365,7 +365,7 @@ def test_worker_at_work_does_not_mind_what_its_launcher_was_not_sent(place: Plac
     assert (code, len(result["ips"])) == (0, 2)
 
 
-def test_all_that_the_server_has_started_is_told_to_end(place: Place) -> None:
+def test_sigterm_to_server_and_workers_lets_the_add_finish(place: Place) -> None:
     """As by a service manager that sends its signal to each process of a control group."""
     launcher, worker = place.start_add()
     until(lambda: len(place.server.workers()) == 4)
@@ -381,7 +381,7 @@ def test_all_that_the_server_has_started_is_told_to_end(place: Place) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_worker_that_waits_for_its_caller_does_not_mind_either(tmp_path: Path, number: signal.Signals) -> None:
+def test_waiting_worker_ignores_signals_to_itself(tmp_path: Path, number: signal.Signals) -> None:
     """Or a server that is told to end would lose the calls that it has just accepted."""
     with running_server(tmp_path, "--workers", "1", "--most", "1") as server, client(server.socket, None) as launcher:
         assert launcher.begin()
@@ -416,7 +416,7 @@ def test_execution_that_hangs_is_ended_and_undone(make_node: Callable[[], Node],
     assert with_enough_time(run, first=1.0)
 
 
-def test_server_that_is_told_to_end_finishes_what_it_has_begun(place: Place) -> None:
+def test_server_finishes_running_calls_after_sigterm(place: Place) -> None:
     launcher, worker = place.start_add()
     # The one at work and those that are left: more are forked when it has ended.
     until(lambda: len(place.server.workers()) == 4)
@@ -433,7 +433,7 @@ def test_server_that_is_told_to_end_finishes_what_it_has_begun(place: Place) -> 
     place.assert_clean()
 
 
-def test_server_that_is_told_twice_ends_at_once(place: Place) -> None:
+def test_server_ends_at_once_after_a_second_sigterm(place: Place) -> None:
     launcher, _ = place.start_add()
 
     place.server.process.terminate()

@@ -73,7 +73,7 @@ def test_socket_that_systemd_holds_is_left_to_it(tmp_path: Path) -> None:
             assert "somebody else" in refused(tmp_path)
 
 
-def test_what_is_no_socket_is_left_alone(tmp_path: Path) -> None:
+def test_regular_file_at_the_socket_path_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "server.sock"
     path.write_text("somebody's")
 
@@ -94,7 +94,7 @@ def test_socket_goes_with_the_server(server: Server) -> None:
     assert not server.socket.exists()
 
 
-def test_socket_that_somebody_else_put_there_meanwhile_stays(server: Server) -> None:
+def test_socket_of_another_program_at_the_path_is_kept(server: Server) -> None:
     server.socket.unlink()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as other:
         other.bind(str(server.socket))
@@ -119,7 +119,7 @@ def test_path_is_free_while_the_last_executions_end(server: Server, tmp_path: Pa
             assert is_served(successor)
 
 
-def test_launchers_in_the_queue_of_a_draining_server_are_sent_away_at_once(tmp_path: Path) -> None:
+def test_draining_server_refuses_queued_launchers_at_once(tmp_path: Path) -> None:
     with (
         running_server(tmp_path, "--workers", "1", "--most", "1") as server,
         client(server.socket, None) as held,
@@ -136,7 +136,7 @@ def test_launchers_in_the_queue_of_a_draining_server_are_sent_away_at_once(tmp_p
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_signal_ends_it(server: Server, number: signal.Signals) -> None:
+def test_signal_ends_the_server(server: Server, number: signal.Signals) -> None:
     assert server.stop(number) == 0
 
     assert f"draining, 0 at work: {number.name}" in server.log()
@@ -185,7 +185,7 @@ def test_workers_that_are_killed_are_replaced_after_a_pause(server: Server) -> N
     assert "ended without work by signal 9; the next one in 0.1 s" in server.log()
 
 
-def test_no_more_are_at_work_than_allowed_and_the_others_wait(tmp_path: Path) -> None:
+def test_calls_beyond_the_limit_of_workers_wait(tmp_path: Path) -> None:
     with (
         running_server(tmp_path, "--workers", "2", "--most", "2") as server,
         client(server.socket, None) as first,
@@ -206,7 +206,7 @@ def test_no_more_are_at_work_than_allowed_and_the_others_wait(tmp_path: Path) ->
         assert second.finish() == 0
 
 
-def test_it_needs_nothing_of_its_surroundings(tmp_path: Path) -> None:
+def test_server_starts_with_closed_streams_and_inherits_no_files(tmp_path: Path) -> None:
     (tmp_path / "inherited").touch()
     command = f'exec 0<&- 1>&- 7<{tmp_path}/inherited 8</proc/self/ns/uts; trap "" HUP USR1; umask 0777; exec "$@"'
 
@@ -280,7 +280,7 @@ def test_server_under_systemd_makes_room_before_its_last_executions_end(
         assert held.finish() == 0
 
 
-def test_sockets_from_systemd_that_are_none_of_ours(tmp_path: Path, listening: socket.socket) -> None:
+def test_unsuitable_sockets_from_systemd_are_refused(tmp_path: Path, listening: socket.socket) -> None:
     with pytest.raises(AssertionError, match="2 sockets from systemd"), activated(tmp_path, listening, 2):
         pass
     with (
@@ -352,7 +352,7 @@ def test_upgraded_server_serves_upgraded_launchers(installation: Path, tmp_path:
         assert server.requests() == 1
 
 
-def test_server_whose_installation_is_removed_drains(installation: Path, tmp_path: Path) -> None:
+def test_server_drains_if_its_installation_is_removed(installation: Path, tmp_path: Path) -> None:
     with running_server(tmp_path, root=installation) as server:
         shutil.rmtree(installation / "ipam")
 
@@ -368,7 +368,7 @@ def test_server_whose_installation_is_removed_drains(installation: Path, tmp_pat
         assert "the installation has changed" in server.log()
 
 
-def test_build_id_is_that_of_the_code_and_not_of_the_files_times(installation: Path) -> None:
+def test_build_id_depends_on_code_and_not_on_file_times(installation: Path) -> None:
     before = build_id_of(installation)
     os.utime(installation / "plugins" / "noop.py", (0, 0))
     assert build_id_of(installation) == before

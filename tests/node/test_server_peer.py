@@ -216,7 +216,7 @@ def test_go_that_comes_before_the_answer_is_refused(connected: Callable[..., Any
 
 
 @pytest.mark.parametrize("label", [None, b"unconfined\n"])
-def test_caller_must_confirm_if_it_may_have_been_another_when_it_asked(
+def test_caller_must_confirm_if_its_identity_may_have_changed(
     connected: Callable[..., Any], option: int, monkeypatch: pytest.MonkeyPatch, label: bytes | None
 ) -> None:
     """Without a descriptor of the process, another one; with security labels, another program."""
@@ -227,7 +227,7 @@ def test_caller_must_confirm_if_it_may_have_been_another_when_it_asked(
         assert peer.must_confirm == (label is not None or option != SO_PEERPIDFD)
 
 
-def test_message_without_credentials_is_nobodys(connected: Callable[..., Any], option: int) -> None:
+def test_message_without_credentials_is_refused(connected: Callable[..., Any], option: int) -> None:
     _, connection = connected()
 
     with judge(connection, own_identity(), option) as peer, pytest.raises(PeerError, match="another process"):
@@ -289,7 +289,7 @@ def without_a_capability(own: Identity) -> Identity:
         (without_a_capability, "other privileges: CapEff"),
     ],
 )
-def test_server_with_another_identity_serves_nobody(
+def test_server_with_another_identity_refuses_callers(
     connected: Callable[..., Any], option: int, change: Callable[[Identity], Identity], why: str
 ) -> None:
     _, connection = connected()
@@ -344,7 +344,7 @@ except ConnectionError:
 
 
 @pytest.mark.parametrize(("user", "group"), [(65534, 65534), (65534, 0), (0, 65534)])
-def test_others_are_refused_even_where_they_can_connect(user: int, group: int) -> None:
+def test_other_users_are_refused_after_connecting(user: int, group: int) -> None:
     with TemporaryDirectory(prefix="cni-harness-test-") as folder, running_server(Path(folder)) as server:
         Path(folder).chmod(0o755)
         server.socket.chmod(0o666)
@@ -473,7 +473,7 @@ IN_A_PID_NAMESPACE = ["unshare", "--pid", "--fork", "--kill-child", "--mount-pro
         (WITHOUT_PIDFD, "child says all", "left to the launcher: another process has sent a message"),
     ],
 )
-def test_process_with_the_pid_of_the_one_that_connected_is_not_taken_for_it(
+def test_process_with_a_reused_pid_is_not_taken_for_the_caller(
     tmp_path: Path, prelude: str, attack: str, why: str
 ) -> None:
     """A root process without a capability connects and ends; then its PID is that of one with all of them."""

@@ -126,7 +126,7 @@ def test_calls_that_wait_for_a_networks_lock_leave_places_to_other_networks(tmp_
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_parked_call_whose_launcher_ends_is_forgotten(tmp_path: Path, number: signal.Signals) -> None:
+def test_waiting_call_of_an_ended_launcher_is_dropped(tmp_path: Path, number: signal.Signals) -> None:
     with running_server(tmp_path) as server:
         network = Network(server, tmp_path, "locked")
         with network.locked():

@@ -119,7 +119,7 @@ def test_connections_that_end_without_a_word_cost_no_worker(server: Server) -> N
     assert server.workers() >= workers
 
 
-def test_without_its_token_nothing_is_done(node: Node, tmp_path: Path) -> None:
+def test_request_without_its_token_is_not_executed(node: Node, tmp_path: Path) -> None:
     environ = {
         "CNI_COMMAND": "ADD",
         "CNI_CONTAINERID": "c1",

@@ -173,7 +173,7 @@ def test_a_child_of_the_plugin_sees_its_caller(
 
 @pytest.mark.parametrize("content", [launcher_bytes, launcher_text], ids=["compiled", "python"])
 @pytest.mark.parametrize("locale", ["LC_CTYPE=C", "LANG=C LC_CTYPE=C.UTF-8"])
-def test_a_child_of_the_plugin_has_the_callers_locale_and_none_of_pythons(
+def test_child_of_a_plugin_has_the_locale_of_the_caller(
     node: Node, server: Server, tmp_path: Path, content: Callable[..., bytes], locale: str
 ) -> None:
     node.pod_namespace("pod")

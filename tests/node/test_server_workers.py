@@ -213,7 +213,7 @@ def test_sockets_are_kept_for_calls_from_the_servers_network_namespace_alone(
     assert elsewhere.rpartition(" ")[2] not in str(own_files(place, place.worker()))
 
 
-def test_answer_comes_before_what_the_kernel_still_does_and_a_drain_waits_for_that(tmp_path: Path) -> None:
+def test_answer_comes_before_deferred_work_and_a_drain_waits_for_it(tmp_path: Path) -> None:
     with obedient(tmp_path, "--workers", "1", "--most", "2") as place:
         over = tmp_path / "over"
         waits = f"while not os.path.exists({str(over)!r}): time.sleep(0.01)"
@@ -231,7 +231,7 @@ ATTACHMENT = {"CNI_CONTAINERID": "pod-1", "CNI_IFNAME": "eth0", "CNI_NETNS": "/r
 
 
 @pytest.mark.parametrize("verb", ["DEL", "GC"])
-def test_del_and_gc_come_after_an_add_whose_launcher_was_killed(tmp_path: Path, verb: str) -> None:
+def test_del_and_gc_wait_for_the_add_of_a_killed_launcher(tmp_path: Path, verb: str) -> None:
     code = f"answer = [pid for pid in os.listdir('/proc') if pid == open({str(tmp_path / 'pid')!r}).read()]"
     with obedient(tmp_path, "--workers", "2", "--most", "2") as place:
         with place.caller() as killed:

@@ -131,7 +131,7 @@ def _same(document: object, node: Node) -> Any:
 
 
 @pytest.mark.slow("a worker after many calls; test_server_workers wears one out in make test")
-def test_a_worn_worker_does_what_a_new_one_does(make_node: Callable[[], Node], tmp_path: Path) -> None:
+def test_worn_worker_makes_the_same_states_as_a_new_worker(make_node: Callable[[], Node], tmp_path: Path) -> None:
     seen: list[Any] = []
     for name, most in (("fresh", 1), ("worn", FOREVER)):
         node = make_node()

@@ -67,7 +67,7 @@ def test_a_process_of_a_pod_that_is_gone_ends_with_the_site(
     assert started[0].wait(timeout=HANG) == -9
 
 
-def test_the_others_go_on(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+def test_processes_of_other_sites_continue(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
     with Site(tmp_path, "processes") as other:
         neighbour = other.node()
         with Site(tmp_path, "processes") as site:

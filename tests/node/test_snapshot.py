@@ -417,7 +417,7 @@ def assert_lines(expected: Sequence[str], found: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize(("before", "steps"), CASES.values(), ids=CASES.keys())
-def test_a_change_is_told_and_nothing_else(node: Node, before: str, steps: list[tuple[str, list[str]]]) -> None:
+def test_diff_has_exactly_the_change(node: Node, before: str, steps: list[tuple[str, list[str]]]) -> None:
     node.run(["sh", "-ec", before])
     was = state(node)
     for command, expected in steps:

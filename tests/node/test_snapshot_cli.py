@@ -37,7 +37,7 @@ def warm(cli: Cli) -> None:
     cli.run("del", "first")
 
 
-def test_add_tells_what_the_plugins_did(cli: Cli) -> None:
+def test_add_with_diff_lists_the_changes_of_the_plugins(cli: Cli) -> None:
     run = cli.run("add", "pod1", "--diff")
 
     [pod] = cli.pods()
@@ -62,7 +62,7 @@ def test_add_tells_what_the_plugins_did(cli: Cli) -> None:
     assert not any("/results" in line for line in told)
 
 
-def test_a_second_pod_is_only_what_it_adds(cli: Cli) -> None:
+def test_diff_of_a_second_pod_has_only_its_own_things(cli: Cli) -> None:
     cli.run("add", "pod1")
     document = cli.json("add", "pod2", "--diff")
 
@@ -133,7 +133,7 @@ def test_two_files_are_compared(cli: Cli) -> None:
     assert [each["words"] for each in document["diff"]] == lines(run.stdout)
 
 
-def test_diff_of_what_is_no_snapshot_is_trouble(cli: Cli, tmp_path: Path) -> None:
+def test_diff_of_an_invalid_snapshot_returns_2(cli: Cli, tmp_path: Path) -> None:
     empty = Snapshot({}).to_document()
     texts = {
         "not JSON": "POD  INTERFACE",
@@ -195,7 +195,7 @@ def test_a_node_that_is_not_there_is_not_made(cli: Cli) -> None:
     assert subprocess.run(["ip", "netns", "pids", "t-none"], capture_output=True, check=False).returncode != 0
 
 
-def test_nothing_changes_by_itself(cli: Cli) -> None:
+def test_two_snapshots_without_changes_are_equal(cli: Cli) -> None:
     cli.run("add", "pod1")
     before, after = (
         Snapshot.from_document(json.loads(snapshot(cli, name).read_text())) for name in ("one.json", "two.json")
@@ -204,19 +204,19 @@ def test_nothing_changes_by_itself(cli: Cli) -> None:
     assert differences(before, after) == []
 
 
-def told_of(cli: Cli, *args: str) -> list[str]:
+def diff_lines(cli: Cli, *args: str) -> list[str]:
     """A verb's words on its difference, each without the part in parentheses."""
     return [line.partition(" (")[0] for line in lines(cli.run(*args, "--diff").stdout)]
 
 
-def test_delete_tells_what_it_freed(cli: Cli) -> None:
+def test_delete_with_diff_lists_freed_things(cli: Cli) -> None:
     cli.run("add", "stays")
     cli.run("add", "pod1")
     pod = next(pod for pod in cli.pods() if pod["name"] == "pod1")
     host_veth = pod["networks"][0]["result"]["interfaces"][1]["name"]
     assert host_veth in {link["ifname"] for link in cli.ip("link")}
 
-    told = told_of(cli, "del", "pod1")
+    told = diff_lines(cli, "del", "pod1")
 
     assert [line for line in told if "sysctl" not in line and "owners" not in line] == [
         f"- node: link {host_veth}",
@@ -231,14 +231,14 @@ def test_delete_tells_what_it_freed(cli: Cli) -> None:
 def test_delete_that_frees_nothing_tells_nothing(cli: Cli) -> None:
     cli.run("add", "stays")
 
-    assert told_of(cli, "del", "nobody") == []
+    assert diff_lines(cli, "del", "nobody") == []
     assert cli.json("del", "nobody", "--diff") == {"deleted": [], "diff": []}
 
 
 def test_delete_with_prune_tells_of_the_bridge_too(cli: Cli) -> None:
     cli.run("add", "pod1", "pod2")
 
-    told = told_of(cli, "del", "--all", "--prune")
+    told = diff_lines(cli, "del", "--all", "--prune")
 
     assert "- node: link test0" in told
     assert {line for line in told if line.startswith("- pod")} == {
@@ -247,18 +247,18 @@ def test_delete_with_prune_tells_of_the_bridge_too(cli: Cli) -> None:
     assert not Path(f"/run/netns/{cli.node}").exists()
 
 
-def test_delete_of_a_pod_whose_sandbox_is_gone_tells_what_was_left(cli: Cli) -> None:
+def test_delete_with_diff_of_a_pod_without_sandbox_lists_its_leftovers(cli: Cli) -> None:
     cli.run("add", "stays")
     (pod,) = cli.add("pod1")
     remove_namespace(pod["netns"])
 
-    told = told_of(cli, "del", "pod1")
+    told = diff_lines(cli, "del", "pod1")
 
     assert f"- files: file {cli.var_lib_cni}/networks/test/10.77.0.3" in told
     assert not [line for line in told if "pod1:" in line]
 
 
-def test_gc_tells_what_it_freed(cli: Cli) -> None:
+def test_gc_with_diff_lists_freed_things(cli: Cli) -> None:
     cli.configure(bridge_network("test", ipMasq=True, version="1.1.0"))
     cli.run("add", "kept")
     (lost,) = cli.add("lost")
@@ -282,4 +282,4 @@ def test_gc_tells_what_it_freed(cli: Cli) -> None:
 def test_gc_without_anything_to_free_tells_nothing(cli: Cli) -> None:
     cli.run("add", "kept")
 
-    assert told_of(cli, "gc") == []
+    assert diff_lines(cli, "gc") == []

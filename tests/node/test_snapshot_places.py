@@ -54,7 +54,7 @@ def settled(node: Node) -> bool:
     return up and automatic == len(links) and not any("tentative" in address for address in addresses)
 
 
-def test_the_place_of_a_peer_is_told(node: Node) -> None:
+def test_diff_names_the_place_of_a_peer(node: Node) -> None:
     pod = node.pod_namespace("pod")
     places = {"node": node.path, "pod1": pod}
     before = take(places)
@@ -71,7 +71,7 @@ def test_the_place_of_a_peer_is_told(node: Node) -> None:
     assert alone["peer"] == "elsewhere"
 
 
-def test_a_peer_is_not_another_for_being_looked_at(node: Node) -> None:
+def test_peer_outside_the_snapshot_is_no_difference(node: Node) -> None:
     pod = node.pod_namespace("pod")
     node.run(["ip", "link", "add", "veth0", "type", "veth", "peer", "name", "eth0", "netns", Path(pod).name])
     without, with_pod = take({"node": node.path}), take({"node": node.path, "pod1": pod})
@@ -81,7 +81,7 @@ def test_a_peer_is_not_another_for_being_looked_at(node: Node) -> None:
     assert line.startswith(f"+ pod1: namespace {pod} (links eth0")
 
 
-def test_a_namespace_that_is_gone_is_told_in_one_line(node: Node) -> None:
+def test_removed_namespace_is_one_line(node: Node) -> None:
     pod = node.pod_namespace("pod")
     node.run(["ip", "address", "add", "10.1.0.2/24", "dev", "lo"], netns=pod)
     before = take({"pod1": pod})
@@ -105,7 +105,7 @@ def test_taking_a_snapshot_changes_nothing(node: Node) -> None:
     assert first == take({"node": node.path})
 
 
-def test_a_namespace_with_nothing_stays_so(node: Node) -> None:
+def test_snapshot_of_an_empty_namespace_creates_nothing(node: Node) -> None:
     assert take({"node": node.path}) == take({"node": node.path})
     assert node.nft() == []
     assert node.run(["sh", "-c", "cat /proc/net/ip_tables_names /proc/net/ip6_tables_names"], check=False).stdout == ""
@@ -131,7 +131,7 @@ def test_links_may_come_and_go_meanwhile(node: Node) -> None:
     assert in_words(before, take({"node": node.path})) == []
 
 
-def test_legacy_rules_are_in_it(node: Node) -> None:
+def test_snapshot_has_legacy_iptables_rules(node: Node) -> None:
     if node.run(["sh", "-ec", LEGACY], check=False).returncode != 0:
         pytest.skip("this kernel has no legacy iptables (CONFIG_IP_NF_IPTABLES_LEGACY)")
     before = take({"node": node.path})
@@ -146,7 +146,7 @@ def test_legacy_rules_are_in_it(node: Node) -> None:
     ]
 
 
-def test_a_secret_is_not_in_it_but_its_change_is(node: Node) -> None:
+def test_snapshot_shows_a_secret_only_as_a_digest(node: Node) -> None:
     states = [take({"node": node.path})]
     for value in ("2001:db8::5ec4:e7", "2001:db8::07e4"):
         node.run(["sh", "-ec", f"cd /proc/sys/net/ipv6/conf/lo; echo {value} > stable_secret; echo 0 > addr_gen_mode"])
@@ -185,7 +185,7 @@ def test_a_tool_that_is_not_installed_is_named(node: Node) -> None:
     }
 
 
-def test_the_words_of_a_tool_that_fails(node: Node, tmp_path: Path) -> None:
+def test_error_has_the_message_of_a_failing_tool(node: Node, tmp_path: Path) -> None:
     failing = tmp_path / "ip"
     failing.write_text("#!/bin/sh\necho 'Cannot open netlink socket: no such thing' >&2\nexit 255\n")
     failing.chmod(0o755)
@@ -201,7 +201,7 @@ def test_the_words_of_a_tool_that_fails(node: Node, tmp_path: Path) -> None:
     assert len(run.stderr.splitlines()) == 1
 
 
-def test_what_is_no_namespace(tmp_path: Path) -> None:
+def test_path_that_is_no_namespace_is_gone_or_an_error(tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("")
 
     assert take({"pod1": str(tmp_path / "plain")}).section("pod1", "namespace") == {

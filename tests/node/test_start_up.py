@@ -86,7 +86,7 @@ def test_bridge_loads_nothing_slow(node: Node, python_bin_dir: Path, keys: dict[
 @pytest.mark.parametrize(
     "keys", [{"type": "ptp", "ipMasq": True}, {"type": "macvlan", "master": "uplink0"}], ids=["ptp", "macvlan"]
 )
-def test_nor_does_another_interface_plugin(node: Node, python_bin_dir: Path, keys: dict[str, object]) -> None:
+def test_ptp_and_macvlan_load_no_slow_module(node: Node, python_bin_dir: Path, keys: dict[str, object]) -> None:
     node.pod_namespace("pod")
     node.run(["ip", "link", "add", "uplink0", "up", "type", "veth", "peer", "name", "uplink1"])
     node.run(["ip", "link", "set", "uplink1", "up"])
@@ -99,7 +99,7 @@ def test_nor_does_another_interface_plugin(node: Node, python_bin_dir: Path, key
         assert {module.partition(".")[0] for module in loaded} & SLOW <= ({"threading"} if verb == "DEL" else set())
 
 
-def test_nor_does_portmap(node: Node, python_bin_dir: Path) -> None:
+def test_portmap_loads_no_slow_module(node: Node, python_bin_dir: Path) -> None:
     node.pod_namespace("pod")
     result = {"cniVersion": "1.1.0", "ips": [{"address": "10.88.0.2/16"}, {"address": "fd00:88::2/64"}]}
     asked = [{"hostPort": 8080, "containerPort": 80, "protocol": protocol} for protocol in ("tcp", "udp")]
@@ -115,7 +115,7 @@ def test_nor_does_portmap(node: Node, python_bin_dir: Path) -> None:
     assert {module.partition(".")[0] for module in loaded} & {*SLOW, "ctypes", "netlink", "firewall"} == set()
 
 
-def test_nor_does_one_of_loopback(node: Node, python_bin_dir: Path) -> None:
+def test_loopback_verbs_load_no_slow_module(node: Node, python_bin_dir: Path) -> None:
     node.pod_namespace("pod")
     config = {"cniVersion": "1.1.0", "name": "lo", "type": "loopback"}
 

@@ -62,7 +62,7 @@ CASES: list[tuple[dict[str, Any], str, list[tuple[str, str | None]]]] = [
 
 @pytest.mark.parametrize("suite", ["ours", "the reference's"])
 @pytest.mark.parametrize(("keys", "args", "expected"), CASES)
-def test_the_addresses_that_count(
+def test_addresses_follow_the_precedence_of_the_reference(
     node: Node, bin_dir: Path, suite: str, keys: dict[str, Any], args: str, expected: list[tuple[str, str | None]]
 ) -> None:
     bins = bin_dir if suite == "ours" else REFERENCE_BIN_DIR
@@ -107,7 +107,7 @@ def test_the_addresses_that_count(
         ),
     ],
 )
-def test_what_is_wrong_is_told_and_no_obstacle_to_del(
+def test_add_refuses_wrong_values_and_del_ignores_them(
     node: Node, served_bin_dir: Path, keys: dict[str, Any], args: str, told: tuple[int, str]
 ) -> None:
     ran = run(node, served_bin_dir, "ADD", config(**keys), args)
@@ -152,7 +152,7 @@ def test_check(node: Node, served_bin_dir: Path, change: dict[str, str] | None, 
 
 
 @pytest.mark.parametrize("verb", ["DEL", "GC", "STATUS", "REPAIR"])
-def test_nothing_is_kept(node: Node, served_bin_dir: Path, verb: str) -> None:
+def test_no_state_is_kept(node: Node, served_bin_dir: Path, verb: str) -> None:
     before = node.state()
     run(node, served_bin_dir, "ADD", config())
 

@@ -134,7 +134,7 @@ def test_the_host_has_an_interface_of_the_same_name(network: Network) -> None:
     assert names(network.node, network.namespace("one")) == {"lo"}
 
 
-def test_del_finds_what_a_killed_add_has_not_renamed(network: Network, sublink: Sublink) -> None:
+def test_del_removes_a_link_that_a_killed_add_has_not_renamed(network: Network, sublink: Sublink) -> None:
     netns, name = network.node.pod_namespace("one"), host_veth_name("id-one", "eth0")
     kind = [sublink.plugin, *sublink.options]
     network.node.run(["ip", "link", "add", "link", "uplink0", "name", name, "netns", netns, "type", *kind])
@@ -144,7 +144,7 @@ def test_del_finds_what_a_killed_add_has_not_renamed(network: Network, sublink: 
     assert names(network.node, netns) == {"lo"}
 
 
-def test_bad_keys_are_told_and_no_obstacle_to_del(network: Network, sublink: Sublink) -> None:
+def test_add_refuses_bad_keys_and_del_ignores_them(network: Network, sublink: Sublink) -> None:
     network.node.pod_namespace("one")
     before = network.node.state()
 
@@ -157,7 +157,7 @@ def test_bad_keys_are_told_and_no_obstacle_to_del(network: Network, sublink: Sub
         assert ran.code == 0, ran
 
 
-def test_nothing_is_left(network: Network) -> None:
+def test_removal_leaves_nothing(network: Network) -> None:
     netns = network.node.pod_namespace("one")
     before = network.node.state()
     network.succeed("ADD", "one")
@@ -216,7 +216,7 @@ def test_either_suite_checks_and_deletes_the_others_pod(theirs: Network, network
     network.node.assert_same_state(before, ignore=["files/*networks*"])
 
 
-def test_the_result_has_the_shape_of_theirs(theirs: Network, network: Network, sublink: Sublink) -> None:
+def test_result_has_the_keys_of_the_references_result(theirs: Network, network: Network, sublink: Sublink) -> None:
     network.config["cniVersion"] = "1.0.0"
     other, own = theirs.add("theirs"), network.add("own", **sublink.other)
 

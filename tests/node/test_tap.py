@@ -97,7 +97,7 @@ def test_a_program_reads_the_pods_frames_and_answers_them(network: Network) -> N
     assert result["interfaces"][0]["mac"] == link(network, "one")["address"]
 
 
-def test_the_result_says_what_the_kernel_has(network: Network) -> None:
+def test_result_matches_the_kernel(network: Network) -> None:
     result = network.add("one")
 
     made = link(network, "one")
@@ -123,7 +123,9 @@ def test_the_result_says_what_the_kernel_has(network: Network) -> None:
         ({"multiQueue": True, "owner": 1001, "group": 2002}, {"multi_queue": True, "user": 1001, "group": 2002}),
     ],
 )
-def test_who_may_open_it(network: Network, keys: dict[str, Any], seen: dict[str, Any]) -> None:
+def test_owner_group_and_multi_queue_are_set_and_checked(
+    network: Network, keys: dict[str, Any], seen: dict[str, Any]
+) -> None:
     result = network.add("one", **keys)
 
     settings = link(network, "one")["linkinfo"]["info_data"]
@@ -212,7 +214,9 @@ def test_a_foreign_interface_is_never_adopted(network: Network, foreign: str) ->
     assert network.node.ip("-d", "link", netns=netns) == before
 
 
-def test_nor_is_one_that_comes_between(node: Node, direct_bin_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tap_that_appears_during_the_add_is_not_adopted(
+    node: Node, direct_bin_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The look for the name sees none, and the kernel refuses to make a second one."""
     netns = node.pod_namespace("one")
 
@@ -230,7 +234,7 @@ def test_nor_is_one_that_comes_between(node: Node, direct_bin_dir: Path, monkeyp
 
 
 @pytest.mark.parametrize("way", ["with the result", "without", "again"])
-def test_nothing_is_left(network: Network, way: str) -> None:
+def test_removal_leaves_nothing(network: Network, way: str) -> None:
     netns = network.node.pod_namespace("one")
     before = network.node.state()
     result = network.succeed("ADD", "one")
@@ -241,7 +245,7 @@ def test_nothing_is_left(network: Network, way: str) -> None:
     assert names(network.node, netns) == {"lo"}
 
 
-def test_a_program_that_has_it_open_does_not_keep_it(network: Network) -> None:
+def test_tap_is_removed_while_a_program_has_it_open(network: Network) -> None:
     network.add("one")
     netns = network.namespace("one")
 
@@ -251,7 +255,7 @@ def test_a_program_that_has_it_open_does_not_keep_it(network: Network) -> None:
         assert names(network.node, netns) == {"lo"}
 
 
-def test_the_namespace_is_gone(network: Network) -> None:
+def test_del_without_namespace_succeeds(network: Network) -> None:
     network.add("one")
 
     network.succeed("DEL", "one", netns="")
@@ -329,7 +333,7 @@ def test_status_and_gc(network: Network) -> None:
         {"selinuxContext": 7},
     ],
 )
-def test_bad_values_are_told_and_no_obstacle_to_del(network: Network, keys: dict[str, Any]) -> None:
+def test_add_refuses_bad_values_and_del_ignores_them(network: Network, keys: dict[str, Any]) -> None:
     network.node.pod_namespace("one")
 
     error = network.fail("ADD", "one", **keys)
@@ -354,7 +358,7 @@ def test_a_label_without_selinux(network: Network) -> None:
     network.node.assert_same_state(before, ignore=["files/*networks*"])
 
 
-def test_a_label_is_that_of_the_process_that_makes_the_tap(
+def test_tap_is_made_under_the_configured_selinux_label(
     node: Node, direct_bin_dir: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The kernel's file is another one here, for want of SELinux; the rest is real."""
@@ -380,7 +384,7 @@ def test_a_label_is_that_of_the_process_that_makes_the_tap(
 
 @pytest.mark.parametrize("fault_at", [failing_at, answer_lost_at])
 @pytest.mark.parametrize("keys", [{"mac": MAC}, {"owner": 1001, "group": 2002, "multiQueue": True, "mtu": 1400}])
-def test_at_every_request_to_the_kernel(
+def test_add_with_any_failed_request_leaves_nothing(
     node: Node, direct_bin_dir: Path, keys: dict[str, Any], fault_at: FaultAt
 ) -> None:
     node.pod_namespace("one")
@@ -389,7 +393,7 @@ def test_at_every_request_to_the_kernel(
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 4])
-def test_at_every_step_of_making_it(
+def test_failure_after_any_ioctl_leaves_nothing(
     node: Node, direct_bin_dir: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """The kernel removes a tap that is not kept yet when its file is closed; after that, the undoing does."""

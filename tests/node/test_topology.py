@@ -106,7 +106,7 @@ def test_owners_addresses_and_ports(cli: Cli) -> None:
     assert port["container_id"] == pod1["containerID"]
 
 
-def test_tree(own_cli: Cli) -> None:
+def test_topology_prints_a_tree_of_links_with_owners(own_cli: Cli) -> None:
     furnished(own_cli)
 
     lines = own_cli.run("topology").stdout.splitlines()

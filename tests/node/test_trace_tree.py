@@ -17,7 +17,7 @@ ADD_NETWORK = ["cni-harness add", "setupPodNetwork", "AddNetworkList", "addNetwo
 CALL = [*ADD_NETWORK, "ExecPluginWithResult", "PluginMain", "cmdAdd"]
 
 
-def test_names_lead_from_the_verb_into_the_kernel(own_cli: Cli) -> None:
+def test_trace_paths_lead_from_the_verb_to_kernel_messages(own_cli: Cli) -> None:
     network = bridge_network("net", ipMasq=True)
     network["plugins"].append({"type": "portmap", "capabilities": {"portMappings": True}})
     own_cli.configure(network)
@@ -38,7 +38,7 @@ def test_names_lead_from_the_verb_into_the_kernel(own_cli: Cli) -> None:
     trace.check_times()
 
 
-def test_attributes_are_what_the_plugins_got_and_gave(own_cli: Cli) -> None:
+def test_attributes_have_input_and_output_of_the_plugins(own_cli: Cli) -> None:
     own_cli.configure(bridge_network("net"))
 
     trace = traced(own_cli, "add", "pod1")
@@ -121,7 +121,7 @@ def _above(trace: Trace, step: Step) -> Iterator[Step]:
         yield step
 
 
-def test_an_add_that_fails_shows_where_and_what_was_undone(own_cli: Cli) -> None:
+def test_trace_of_a_failing_add_shows_the_failed_step_and_the_undo(own_cli: Cli) -> None:
     network = bridge_network("net", ipMasq=True)
     network["plugins"][0]["ipam"]["ranges"][0][0] |= {"rangeStart": "10.77.0.2", "rangeEnd": "10.77.0.2"}
     own_cli.configure(network)
@@ -141,7 +141,7 @@ def test_an_add_that_fails_shows_where_and_what_was_undone(own_cli: Cli) -> None
     assert re.search(r"├ reserve .*10\.77\.0\.2", ran.stderr)
 
 
-def test_an_add_that_hangs_shows_where_while_it_hangs(own_cli: Cli) -> None:
+def test_trace_of_a_hanging_add_shows_the_present_step(own_cli: Cli) -> None:
     enough = own_cli.folder / "enough"
     own_cli.plugin("sleepy", f'cat > /dev/null; [ "$CNI_COMMAND" = DEL ] || until [ -e {enough} ]; do sleep 0.1; done')
     network = bridge_network("net")

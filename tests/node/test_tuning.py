@@ -119,7 +119,7 @@ def test_false_and_zero_are_values(node: Node, bin_dir: Path) -> None:
     assert tuned.link("one") == link
 
 
-def test_values_of_a_pod_that_is_gone(tuned: Tuned) -> None:
+def test_del_of_a_removed_pod_drops_its_saved_values(tuned: Tuned) -> None:
     tuned.add("one")
     remove_namespace(tuned.interface.namespace("one"))
 
@@ -147,7 +147,9 @@ def test_the_list_has_the_plugin_twice(node: Node, bin_dir: Path) -> None:
     ],
     ids=["CNI_ARGS", "capability"],
 )
-def test_whose_mac_counts(node: Node, bin_dir: Path, keys: dict[str, Any]) -> None:
+def test_mac_of_the_capability_wins_over_cni_args_and_configuration(
+    node: Node, bin_dir: Path, keys: dict[str, Any]
+) -> None:
     tuned = Tuned(node, bin_dir, mac="02:00:00:00:00:01")
     result = tuned.add("one", **keys)
 

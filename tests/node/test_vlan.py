@@ -48,7 +48,7 @@ def test_the_pod_reaches_the_neighbour_by_its_vlan(network: Network, wire: Neigh
     assert names(network.node) == {"lo", "uplink0"}
 
 
-def test_the_result_says_what_the_kernel_has(network: Network) -> None:
+def test_result_matches_the_kernel(network: Network) -> None:
     [master] = network.node.ip("link", "show", "uplink0")
 
     result = network.add("one")

@@ -14,7 +14,7 @@ def answers(containerd: Containerd, address: str, *, within: int = 5) -> bool:
     return containerd.node.run(["ping", "-c", "1", "-W", str(within), address], check=False).returncode == 0
 
 
-def test_a_pod_has_what_its_network_gives_it(containerd: Containerd) -> None:
+def test_pod_in_containerd_has_the_addresses_of_its_network(containerd: Containerd) -> None:
     pod = containerd.cri.run_pod("one")
     container = containerd.cri.run_container(pod)
 
@@ -72,7 +72,7 @@ def test_twenty_at_once(containerd: Containerd) -> None:
     containerd.assert_same_state(before)
 
 
-def test_doctor_says_whose_plugins_containerd_executes(idle_containerd: Containerd) -> None:
+def test_doctor_names_the_origin_of_containerds_plugins(idle_containerd: Containerd) -> None:
     node = idle_containerd.node
 
     def origins() -> dict[str, str]:

@@ -63,7 +63,7 @@ def forget_results_half_written(containerd: Containerd) -> None:
             path.unlink()
 
 
-def nothing_is_left(containerd: Containerd, before: State) -> None:
+def assert_nothing_left(containerd: Containerd, before: State) -> None:
     """Have containerd remove all of its pods; raise AssertionError for leftovers on the node.
 
     The next containerd may not know of state without a plugin: shims that run without a container, empty
@@ -95,11 +95,11 @@ def test_killed_while_every_add_is_half_done(containerd: Containerd) -> None:
     assert len(containerd.reservations()) == PER_POD * (1 + len(NAMES))
     assert set(containerd.reservations().values()) == set(containerd.cri.pods())
     assert sorted(containerd.cri.pods().values()) == [*NAMES, "settled"]
-    nothing_is_left(containerd, before)
+    assert_nothing_left(containerd, before)
 
 
 @pytest.mark.parametrize("reserved", [1, 6, 12])
-def test_killed_when_so_many_addresses_are_reserved(containerd: Containerd, reserved: int) -> None:
+def test_kill_of_containerd_after_reservations_leaves_nothing(containerd: Containerd, reserved: int) -> None:
     containerd.warm_up()
     before = containerd.state()
     with all_at_once(containerd.cri.run_pod, NAMES):
@@ -108,7 +108,7 @@ def test_killed_when_so_many_addresses_are_reserved(containerd: Containerd, rese
     restart(containerd)
 
     assert set(containerd.reservations().values()) <= set(containerd.cri.pods())
-    nothing_is_left(containerd, before)
+    assert_nothing_left(containerd, before)
 
 
 def test_killed_while_it_writes_a_result(containerd: Containerd) -> None:
@@ -124,7 +124,7 @@ def test_killed_while_it_writes_a_result(containerd: Containerd) -> None:
         containerd.cri.stop_pod(pod.id)
     assert "unexpected end of JSON input" in str(failure.value)
     assert set(containerd.reservations().values()) == {pod.id}
-    nothing_is_left(containerd, before)
+    assert_nothing_left(containerd, before)
 
 
 def test_killed_while_every_del_is_half_done(containerd: Containerd) -> None:
@@ -139,4 +139,4 @@ def test_killed_while_every_del_is_half_done(containerd: Containerd) -> None:
         assert all(isinstance(call.exception(), CriError) for call in calls)
     restart(containerd)
 
-    nothing_is_left(containerd, before)
+    assert_nothing_left(containerd, before)

@@ -39,7 +39,7 @@ def test_pods_of_each_version(start: Callable[[str], Containerd], version: str) 
     is_served(start(version))
 
 
-def test_1_1_0_is_for_containerd_2_and_earlier_ones_refuse_what_they_asked_for(
+def test_lists_of_1_1_0_work_in_containerd_2_and_fail_cleanly_before(
     start: Callable[[str], Containerd],
 ) -> None:
     containerd = start("1.1.0")

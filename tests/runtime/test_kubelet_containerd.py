@@ -131,7 +131,7 @@ def test_each_kubelet_sees_its_own_pods_alone(started: Containerd) -> None:
         assert (two.list_pod_sandbox(), two.list_containers()) == ([], [])
 
 
-def test_refusals_are_told_in_kubelets_words(started: Containerd) -> None:
+def test_refusals_have_grpc_codes_of_containerd(started: Containerd) -> None:
     with RemoteRuntime(f"unix://{started.node.root}{SOCKET}") as runtime:
         config = _sandbox_config(started, "refused")
         sandbox = runtime.run_pod_sandbox(config)

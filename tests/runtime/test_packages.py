@@ -119,7 +119,7 @@ def test_plugins_of_the_wheel_need_neither_compiler_nor_path_nor_home(node: Node
     assert not (node.var_lib_cni / "networks" / "packaged" / "192.0.2.2").exists()
 
 
-def test_what_was_installed_is_all_there_is(environment: Path, bin_dir: Path) -> None:
+def test_installed_wheel_runs_without_the_checkout(environment: Path, bin_dir: Path) -> None:
     """Without the checkout: what runs is the wheel's."""
     where = "import harness, sys; print(harness.__file__)"
     python = environment / "bin" / "python"

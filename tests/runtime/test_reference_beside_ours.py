@@ -76,7 +76,7 @@ def make_suites(tmp_path: Path, bin_dir: Path) -> Iterator[Callable[[str], Suite
     ("adder", "masquerade"),
     [("theirs", "none"), ("theirs", "iptables"), ("theirs", "nftables"), ("ours", "none"), ("ours", "iptables")],
 )
-def test_pods_of_one_are_checked_and_deleted_by_the_other(
+def test_pods_of_either_suite_are_checked_and_deleted_by_the_other(
     make_suites: Callable[[str], Suites], adder: str, masquerade: str
 ) -> None:
     suites = make_suites(adder)
@@ -94,7 +94,7 @@ def test_pods_of_one_are_checked_and_deleted_by_the_other(
     assert suites.answers("stays")
 
 
-def test_our_nftables_are_beyond_their_del_which_works_the_second_time_and_left_to_our_gc(
+def test_reference_del_leaves_our_nftables_elements_to_our_gc(
     make_suites: Callable[[str], Suites],
 ) -> None:
     """Their DEL takes the program's word that a chain of iptables is not there for a failure, though after the rest.

@@ -28,7 +28,7 @@ def cli(tmp_path: Path, direct_bin_dir: Path) -> Cli:
     ],
 )
 @pytest.mark.sudo
-def test_what_cannot_be_measured_is_refused_in_one_line(cli: Cli, args: list[str], complaint: str) -> None:
+def test_bad_bench_options_are_refused_in_one_line(cli: Cli, args: list[str], complaint: str) -> None:
     run = cli.run("bench", *args, check=False)
 
     assert run.returncode != 0
@@ -36,7 +36,7 @@ def test_what_cannot_be_measured_is_refused_in_one_line(cli: Cli, args: list[str
     assert len(run.stderr.splitlines()) == 1
 
 
-def test_make_bench_writes_the_pages_or_does_what_it_is_told() -> None:
+def test_make_bench_writes_pages_unless_bench_args_are_given() -> None:
     runs = [
         subprocess.run(["make", "-n", "-C", ROOT, "bench", *args], capture_output=True, text=True, check=True)
         for args in ([], ["BENCH_ARGS=--quick"])

@@ -63,13 +63,13 @@ def test_a_request_larger_than_a_pipe_arrives_whole() -> None:
     assert ended.stdout.split()[2] == b"300000"
 
 
-def test_what_a_failed_plugin_said_is_in_the_error() -> None:
+def test_error_has_the_output_of_the_failed_plugin() -> None:
     with pytest.raises(PluginFailedError, match=r"^/bin/sh: exit code 3: result complaint$"):
         run_one(shell("echo complaint >&2; echo result; exit 3"), timeout=HANG)
 
 
 @pytest.mark.parametrize("script", ["sleep 1d", "exec >&-; sleep 1d", "sleep 1d & sleep 1d"])
-def test_what_takes_too_long_is_killed(script: str) -> None:
+def test_process_beyond_the_timeout_is_killed(script: str) -> None:
     with pytest.raises(PluginFailedError, match="still running after 0"):
         run_one(shell(script), timeout=0.3)
 
@@ -99,7 +99,7 @@ def test_chains_run_at_once_and_their_links_one_after_the_other(tmp_path: Path) 
     assert 0 < seconds < HANG
 
 
-def test_of_many_chains_all_end_before_a_failure_is_told(tmp_path: Path) -> None:
+def test_all_chains_end_before_a_failure_is_raised(tmp_path: Path) -> None:
     slow = tmp_path / "slow"
 
     with pytest.raises(PluginFailedError, match="exit code 1"):
@@ -108,7 +108,7 @@ def test_of_many_chains_all_end_before_a_failure_is_told(tmp_path: Path) -> None
     assert slow.exists()
 
 
-def test_the_process_stops_where_it_writes_its_result_when_there_is_no_room() -> None:
+def test_process_blocks_on_writing_to_a_full_stdout() -> None:
     from harness.bench.resources import is_writing, peak_rss
     from tests.nodes import until
 

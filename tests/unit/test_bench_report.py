@@ -44,7 +44,7 @@ SUITES = [
 ]
 
 
-def test_the_document_holds_what_it_was_computed_from(recording: Measurements) -> None:
+def test_json_document_holds_the_samples(recording: Measurements) -> None:
     document: Any = json.loads(json.dumps(Findings(recording, SUITES, [], BenchExtent(), {"load": 0.5}).document()))
 
     assert document["suites"][0] == {

@@ -40,7 +40,7 @@ def test_an_outlier_moves_neither_median_nor_mad() -> None:
     assert (disturbed.median, disturbed.mad) == (calm.median, calm.mad)
 
 
-def test_a_ratio_is_that_of_the_medians() -> None:
+def test_ratio_is_computed_from_the_medians() -> None:
     ratio = Ratio.of([1.0, 2.0, 30.0], [4.0, 4.0, 4.0])
 
     assert ratio.value == 0.5
@@ -59,7 +59,7 @@ def test_the_interval_of_a_ratio_holds_the_truth_and_narrows_with_the_samples() 
     assert many.high - many.low < (few.high - few.low) / 2
 
 
-def test_what_disturbed_both_in_the_same_rounds_does_not_widen_the_interval() -> None:
+def test_disturbance_of_both_suites_does_not_widen_the_interval() -> None:
     source = chance()
     disturbed = [source.uniform(1, 10) for _ in range(60)]
 

@@ -27,7 +27,7 @@ def test_trunk(trunk: object, vlans: list[int]) -> None:
 
 
 @pytest.mark.parametrize("trunk", [{"minID": 1}, {"maxID": 1}, {"minID": 2, "maxID": 1}, {"id": 5, "minID": 1}])
-def test_half_a_trunk(trunk: dict[str, int]) -> None:
+def test_incomplete_vlan_trunk_range_is_refused(trunk: dict[str, int]) -> None:
     with pytest.raises(CniError, match=r"vlanTrunk\[1\]: expected minID and maxID together") as caught:
         config(vlanTrunk=[{"id": 1}, trunk]).check_for_add()
 
@@ -37,7 +37,7 @@ def test_half_a_trunk(trunk: dict[str, int]) -> None:
 @pytest.mark.parametrize(
     "keys", [{"vlan": -1}, {"vlan": 4095}, {"vlanTrunk": [{"id": 0}]}, {"vlanTrunk": [{"maxID": 4095}]}]
 )
-def test_vlan_ids_that_are_none(keys: dict[str, Any]) -> None:
+def test_invalid_vlan_ids_are_refused(keys: dict[str, Any]) -> None:
     with pytest.raises(CniError, match="expected a VLAN ID from") as caught:
         config(**keys)
 

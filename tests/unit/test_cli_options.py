@@ -33,7 +33,7 @@ def cli(tmp_path: Path, bin_dir: Path) -> Iterator[Cli]:
 
 
 @pytest.fixture
-def anybody() -> Iterator[Cli]:
+def unprivileged_cli() -> Iterator[Cli]:
     """A command line that is run by somebody who is not root, with our plugins."""
     # pytest keeps its own temporary folders from everybody else.
     with TemporaryDirectory(prefix="cni-harness-test-") as temporary:
@@ -81,7 +81,7 @@ def test_yaml_and_json_say_the_same(cli: Cli) -> None:
     assert yaml.safe_load(as_yaml) == json.loads(as_json)
 
 
-def test_networks_shows_what_a_list_is_made_of(cli: Cli) -> None:
+def test_networks_shows_version_plugins_and_file_of_a_list(cli: Cli) -> None:
     (network,) = cli.json("networks")["networks"]
 
     assert network == {
@@ -140,7 +140,7 @@ def test_empty_value_is_refused_and_not_taken_for_the_default(
     assert failed.stderr.count("\n") == 1
 
 
-def test_empty_variable_is_one_that_is_not_set(cli: Cli) -> None:
+def test_empty_variable_counts_as_unset(cli: Cli) -> None:
     empty = dict.fromkeys(["CNI_HARNESS_NODE", "CNI_HARNESS_OUTPUT", "CNI_PATH"], "")
 
     run = cli.run("networks", "-o", "json", env=empty)
@@ -188,36 +188,36 @@ def test_add_refuses_before_it_makes_anything(cli: Cli, arguments: list[str], me
 @pytest.mark.parametrize(
     "verb", [["add", "p"], ["del", "p"], ["check"], ["inspect", "p"], ["exec", "p", "x"], ["gc"], ["snapshot"]]
 )
-def test_what_needs_root_says_so_in_one_line(anybody: Cli, verb: list[str]) -> None:
-    failed = anybody.run(*verb, check=False)
+def test_verbs_that_need_root_are_refused_in_one_line(unprivileged_cli: Cli, verb: list[str]) -> None:
+    failed = unprivileged_cli.run(*verb, check=False)
 
     assert failed.returncode == 1
     assert failed.stderr.startswith(f"Error: `cni-harness {verb[0]}` needs root: it ")
     assert failed.stderr.count("\n") == 1
 
 
-def test_diff_with_now_by_somebody_who_is_not_root_is_trouble(anybody: Cli) -> None:
+def test_diff_with_the_present_state_needs_root(unprivileged_cli: Cli) -> None:
     empty = json.dumps(Snapshot({}).to_document())
 
-    failed = anybody.run("diff", "-", stdin=empty, check=False)
+    failed = unprivileged_cli.run("diff", "-", stdin=empty, check=False)
 
     assert (failed.returncode, failed.stdout) == (2, "")
     assert failed.stderr == "Error: `cni-harness diff` needs root: it looks into network namespaces\n"
 
 
-def test_version_needs_no_root(anybody: Cli) -> None:
-    shown = json.loads(anybody.run("version", "-o", "json").stdout)
+def test_version_needs_no_root(unprivileged_cli: Cli) -> None:
+    shown = json.loads(unprivileged_cli.run("version", "-o", "json").stdout)
 
     assert shown["cniVersions"][-1] == "1.1.0"
     assert {plugin["type"] for plugin in shown["plugins"]} >= {"bridge", "host-local", "loopback", "noop"}
     assert all("1.1.0" in plugin["cniVersions"] for plugin in shown["plugins"])
 
 
-def test_version_without_any_plugin_shows_our_own(anybody: Cli) -> None:
-    empty = anybody.folder / "empty"
+def test_version_without_any_plugin_shows_our_own(unprivileged_cli: Cli) -> None:
+    empty = unprivileged_cli.folder / "empty"
     empty.mkdir()
 
-    shown = json.loads(anybody.run("version", "-o", "json", "--bin-dir", str(empty)).stdout)
+    shown = json.loads(unprivileged_cli.run("version", "-o", "json", "--bin-dir", str(empty)).stdout)
 
     assert {plugin["type"] for plugin in shown["plugins"]} == set(PLUGINS)
     assert list(empty.iterdir()) == []
@@ -233,7 +233,7 @@ def test_version_of_the_reference_plugins(cli: Cli) -> None:
     assert suite[1][0].isdecimal()
 
 
-def test_version_of_what_is_no_plugin_is_an_error_of_its_own(cli: Cli) -> None:
+def test_version_lists_a_program_that_is_no_plugin_with_an_error(cli: Cli) -> None:
     cli.plugin("wrong", "echo nonsense")
 
     (wrong,) = [plugin for plugin in cli.json("version")["plugins"] if plugin["type"] == "wrong"]
@@ -241,8 +241,8 @@ def test_version_of_what_is_no_plugin_is_an_error_of_its_own(cli: Cli) -> None:
     assert wrong["error"].startswith("plugin wrong: VERSION failed")
 
 
-def test_validate_needs_no_root(anybody: Cli) -> None:
-    assert anybody.run("validate").stdout.splitlines()[1].split()[:2] == ["net", "ok"]
+def test_validate_needs_no_root(unprivileged_cli: Cli) -> None:
+    assert unprivileged_cli.run("validate").stdout.splitlines()[1].split()[:2] == ["net", "ok"]
 
 
 def test_validate_names_each_problem(cli: Cli) -> None:
@@ -502,7 +502,7 @@ def test_shell_completes_verbs_and_pods(cli: Cli) -> None:
     assert complete("cni-harness conformance --check del-t", 3) == ["del-twice"]
 
 
-def test_completion_is_silent_about_what_is_wrong(cli: Cli) -> None:
+def test_completion_prints_no_errors(cli: Cli) -> None:
     words = "cni-harness --conf-dir /no/where add --network n"
     variables = {"_CNI_HARNESS_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": "5"}
 

@@ -39,7 +39,7 @@ def test_port(text: str, entry: dict[str, object]) -> None:
         "80:80/tcp\n",
     ],
 )
-def test_what_is_no_port(text: str) -> None:
+def test_invalid_port_options_are_refused(text: str) -> None:
     with pytest.raises(PlanError, match="-p "):
         parse_port(text)
 
@@ -51,7 +51,7 @@ def test_pod_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a-", "A", "a_b", "a/b", "..", "a..b", "a\n", "x" * 254, "é"])
-def test_what_is_no_pod_name(name: str) -> None:
+def test_invalid_pod_names_and_namespaces_are_refused(name: str) -> None:
     with pytest.raises(PodNameError, match="pod name "):
         check_pod("default", name)
     with pytest.raises(PodNameError, match="namespace "):
@@ -97,6 +97,6 @@ def test_resolv_conf_is_of_the_first_network_with_dns() -> None:
 
 
 @pytest.mark.parametrize("text", ['{"speed": NaN}', '{"speed": [Infinity]}', '{"speed": 1e999}', "[" * 100_000])
-def test_what_is_no_json_in_the_environment_is_refused(text: str) -> None:
+def test_invalid_json_in_cap_args_is_refused(text: str) -> None:
     with pytest.raises(PlanError, match="CAP_ARGS in the environment: "):
         plan_networks([NETWORK], AddOptions(environ={"CAP_ARGS": text}))

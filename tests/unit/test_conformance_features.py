@@ -117,7 +117,7 @@ def test_ipv6_shares_its_checks() -> None:
         ("gc-keeps-valid", Outcome.NOT_APPLICABLE, FeatureState.PASS),
     ],
 )
-def test_what_an_outcome_does_to_its_feature(check: str, outcome: Outcome, state: FeatureState) -> None:
+def test_outcome_of_a_check_sets_the_state_of_its_feature(check: str, outcome: Outcome, state: FeatureState) -> None:
     found = every_finding(bridge(), check, outcome=outcome)
     feature = next(feature_of(each.check) for each in found if each.check.id == check)
 
@@ -144,5 +144,5 @@ def test_of_several_plugins_the_worst_counts() -> None:
     assert verdict([*sound, *spoilt]) == "CNI 1.0.0 to 1.1.0 core: fail; extended: 13 of 15"
 
 
-def test_nothing_is_no_pass() -> None:
+def test_empty_run_is_no_pass() -> None:
     assert verdict([]) == "nothing was examined"

@@ -22,7 +22,7 @@ EARLIER = {
 """The number of IDs that came with a version, and the SHA-256 of them, one on each line."""
 
 
-def test_every_check_is_in_the_list_and_none_is_gone() -> None:
+def test_list_of_check_ids_has_every_check_and_no_others() -> None:
     known = {check.id for check in checks()}
 
     assert {"new": known - VERSION_OF.keys(), "gone": VERSION_OF.keys() - known} == {"new": set(), "gone": set()}

@@ -83,7 +83,7 @@ def test_only_failures_that_are_not_known_are_fatal(known: KnownFailures) -> Non
         ([], []),
     ],
 )
-def test_a_line_whose_checks_pass_now_is_outdated(
+def test_known_failure_that_passes_now_is_outdated(
     known: KnownFailures, path: Path, findings: list[Finding], lines: list[int]
 ) -> None:
     outdated = known.outdated(findings)
@@ -94,7 +94,7 @@ def test_a_line_whose_checks_pass_now_is_outdated(
     ]
 
 
-def test_of_one_check_no_pattern_is_outdated(known: KnownFailures) -> None:
+def test_patterns_are_not_outdated_by_a_run_of_one_check(known: KnownFailures) -> None:
     assert known.outdated_in_words([found("del-twice", Outcome.PASS)], exact=True) == []
     assert known.outdated_in_words([found("gc-keeps", Outcome.PASS, plugin="host-local")], exact=True) != []
 
@@ -127,7 +127,7 @@ def test_a_file_that_cannot_be_read_is_named(path: Path) -> None:
         KnownFailures.read(path, IDS)
 
 
-def test_the_first_file_is_written_from_findings_and_knows_them(path: Path) -> None:
+def test_written_file_of_known_failures_covers_its_findings(path: Path) -> None:
     failures = [
         found("del-twice", got="exit code 1:\n\x1b[31m{}", level=Level.SHOULD),
         found("gc-keeps", plugin="host-local", got="word " * 50),

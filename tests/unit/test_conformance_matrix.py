@@ -53,13 +53,13 @@ def test_checks_are_together_by_section_and_plugins_apart(matrix: Matrix) -> Non
     ]
 
 
-def test_failures_and_warnings_are_told_of_the_suites_that_have_them(matrix: Matrix) -> None:
+def test_failures_and_warnings_are_listed_by_suite(matrix: Matrix) -> None:
     told = [(row.check.id, [suite for suite, _ in findings]) for _, row, findings in matrix.told()]
 
     assert told == [("first", ["the|others"]), ("habit", ["the|others"])]
 
 
-def test_a_check_that_came_to_no_end_is_told() -> None:
+def test_check_that_raised_is_an_error_in_both_pages() -> None:
     matrix = matrix_of({"ours": examination(finding("odd", Outcome.ERROR, got="KeyError: 'ips'"))})
 
     assert "| odd | MUST | **error** |" in comparison_in_markdown(matrix)
@@ -84,7 +84,7 @@ def test_markdown_has_a_table_for_each_plugin(matrix: Matrix) -> None:
     assert f"| SPEC.md, {RULE.section} |  |  |  |" in lines
 
 
-def test_markdown_holds_what_was_said_as_it_was(matrix: Matrix) -> None:
+def test_markdown_quotes_output_unchanged_in_fences(matrix: Matrix) -> None:
     page = comparison_in_markdown(matrix)
 
     assert "### bridge (interface), network testnet: first (MUST)\n\nThe demand of first.\n\n> " in page
@@ -115,7 +115,7 @@ class Page(HTMLParser):
         self.text.append(data)
 
 
-def test_html_is_whole_and_needs_nothing_beside_it(matrix: Matrix) -> None:
+def test_html_comparison_is_valid_and_loads_nothing(matrix: Matrix) -> None:
     text = comparison_page(matrix)
     page = Page(text)
 
@@ -128,7 +128,7 @@ def test_html_is_whole_and_needs_nothing_beside_it(matrix: Matrix) -> None:
     assert all(link.startswith("#") and link[1:] in targets for link in links)
 
 
-def test_html_shows_the_cells_and_what_was_said(matrix: Matrix) -> None:
+def test_html_shows_cells_and_output(matrix: Matrix) -> None:
     page = Page(comparison_page(matrix))
     cells = [attrs["class"] for tag, attrs in page.elements if tag == "td" and "class" in attrs]
 

@@ -34,7 +34,7 @@ def test_a_short_run_has_no_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == ""
 
 
-def test_a_remark_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_remark_is_printed_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     with Progress() as progress:
         progress.remark("bridge is left out")
 

@@ -85,7 +85,7 @@ def test_the_document_has_every_check_and_counts_them() -> None:
     assert [each["profile"] for each in told["checks"]] == ["interface"] * 5 + ["ipam"]
 
 
-def test_a_should_that_fails_is_no_must() -> None:
+def test_failed_should_is_not_counted_as_must() -> None:
     told = document(examination(finding("fails", Outcome.FAIL, level=Level.SHOULD)))
 
     assert told["summary"] == {
@@ -120,7 +120,7 @@ def test_a_must_that_is_known_is_counted_apart_and_said_in_the_verdict() -> None
         (Outcome.NOT_APPLICABLE, Level.MUST, False),
     ],
 )
-def test_what_the_exit_code_goes_by(outcome: Outcome, level: Level, is_fatal: bool) -> None:  # noqa: FBT001 -- a parameter
+def test_fatal_findings_are_failed_musts_and_errors(outcome: Outcome, level: Level, is_fatal: bool) -> None:  # noqa: FBT001 -- a parameter
     assert fatal([PASSED, finding("other", outcome, level=level)]) is is_fatal
 
 
@@ -131,7 +131,7 @@ def test_failures_alone_are_shown_and_all_are_counted() -> None:
     assert told["summary"]["pass"] == 2
 
 
-def test_what_a_check_that_passed_has_to_say_is_shown() -> None:
+def test_detail_of_a_passed_check_is_in_junit() -> None:
     talking = finding("talks", detail="200 points, none leaked")
 
     case = ET.fromstring(junit(examination(talking))).find("*/testcase")  # noqa: S314 -- our own
@@ -209,7 +209,7 @@ def test_junit_tells_each_outcome_in_its_own_way() -> None:
     assert error.text == f"SPEC.md, {RULE.section}\n{paragraph(BROKEN_OFF)}\n{again('breaks-off')}"
 
 
-def test_junit_is_xml_whatever_the_plugin_printed() -> None:
+def test_junit_is_valid_xml_for_any_plugin_output() -> None:
     nasty = "\x00\x1b[31m<&\"'\ud800\ufffe]]>"
     findings = [
         finding("fails", Outcome.FAIL, got=nasty, expected=nasty, sent=nasty, detail=nasty),

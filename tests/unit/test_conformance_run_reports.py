@@ -112,7 +112,7 @@ def test_the_json_document_is_as_its_schema_says() -> None:
     assert not validator.is_valid(json.loads(written(".json")) | {"more": 1})
 
 
-def test_the_json_document_has_the_calls_of_what_is_told() -> None:
+def test_json_document_has_transcripts_of_reported_checks() -> None:
     checks = {each["id"]: each for each in json.loads(written(".json"))["checks"]}
 
     first, second = checks["fails"]["transcript"]
@@ -192,7 +192,7 @@ class TestTap:
             "errors",
         ]
 
-    def test_the_diagnostic_has_the_facts(self) -> None:
+    def test_tap_diagnostic_has_level_expectation_and_answer(self) -> None:
         block = re.search(r"- fails\n  ---\n(.*?)\n  \.\.\.\n", written(".tap").replace("interface: ", "- "), re.DOTALL)
 
         assert block is not None
@@ -224,7 +224,7 @@ class Page(HTMLParser):
         self.text += data
 
 
-def test_the_page_is_whole_and_loads_nothing() -> None:
+def test_html_report_is_valid_and_loads_nothing() -> None:
     page = Page(written(".html"))
 
     assert page.open == []
@@ -330,7 +330,7 @@ def test_the_ending_names_the_form(ending: str, tmp_path: Path) -> None:
     assert path.read_text() == written(ending.lower())
 
 
-def test_the_ending_has_to_be_known(tmp_path: Path) -> None:
+def test_unknown_report_suffix_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
         write_report(examination(*FINDINGS), tmp_path / "report.txt")
     assert list(tmp_path.iterdir()) == []

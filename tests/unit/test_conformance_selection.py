@@ -17,7 +17,7 @@ def test_without_conditions_all_are_chosen() -> None:
     assert chosen() == [check.id for check in checks()]
 
 
-def test_patterns_are_those_of_a_shell() -> None:
+def test_check_patterns_work_as_in_a_shell() -> None:
     ids = [check.id for check in checks()]
 
     assert chosen(only=["del-*"]) == [each for each in ids if each.startswith("del-")]
@@ -114,7 +114,7 @@ def test_a_condition_that_no_check_meets_is_an_error(conditions: dict[str, objec
         ("--section", "run", ["runtimes", "runtimes.CRI-O"]),
     ],
 )
-def test_a_shell_completes_them(option: str, incomplete: str, completed: list[str]) -> None:
+def test_shell_completes_check_selections(option: str, incomplete: str, completed: list[str]) -> None:
     shell = ShellComplete(main, {}, "cni-harness", "_CNI_HARNESS_COMPLETE")
 
     found = [item.value for item in shell.get_completions(["conformance", option], incomplete)]

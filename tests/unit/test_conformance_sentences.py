@@ -232,7 +232,7 @@ def test_every_line_is_covered(section: str, fragments: tuple[str, ...]) -> None
 
 
 @pytest.mark.parametrize("sentence", OF_SPEC, ids=lambda sentence: sentence.id)
-def test_a_level_is_that_of_the_words(sentence: Sentence) -> None:
+def test_level_of_a_sentence_is_its_strongest_keyword(sentence: Sentence) -> None:
     word = strongest_word(sentence.text)
 
     assert sentence.level in ([word] if word else ["MUST", "SHOULD", "MAY"])
@@ -255,7 +255,7 @@ def test_documents_stand_together() -> None:
     assert documents == ["SPEC.md", "CONVENTIONS.md", "skel", "runtimes"]
 
 
-def test_nothing_can_be_put_into_what_was_loaded() -> None:
+def test_loaded_sentences_are_immutable() -> None:
     with pytest.raises(TypeError):
         load()["another"] = load()["exit-code"]  # type: ignore[index]
 
@@ -289,7 +289,7 @@ def test_every_sentence_about_plugins_has_a_check_or_a_reason() -> None:
     assert not unenforced
 
 
-def test_what_cannot_be_checked_has_no_check() -> None:
+def test_uncheckable_sentences_have_no_check() -> None:
     enforced = {name for check in checks() for name in check.sentences}
 
     assert not [name for name in enforced if not load()[name].checkable]

@@ -36,7 +36,7 @@ def unexamined(name: str, cause: str) -> Finding:
     return finding(name, Outcome.NOT_EXAMINED, cause=cause, detail=f"its ordinary ADD fails, as {cause} tells")
 
 
-def test_failures_errors_and_warnings_are_told_in_full() -> None:
+def test_failures_errors_and_warnings_are_shown_in_full() -> None:
     headline, failure, warning, error, other = plain(FINDINGS, width=1000).split("\n\n")
 
     assert headline == "bridge (interface), network testnet: 1 pass, 1 fail, 1 error, 1 warn, 1 n/a"
@@ -104,7 +104,7 @@ def test_findings_with_one_answer_share_it() -> None:
     assert warning.startswith("warn c ")
 
 
-def test_answers_that_differ_are_told_alone() -> None:
+def test_findings_with_different_answers_have_own_paragraphs() -> None:
     findings = [
         finding(name, Outcome.FAIL, got=got) for name, got in (("a", "code 1"), ("b", "code 2"), ("c", ""), ("d", ""))
     ]
@@ -112,7 +112,7 @@ def test_answers_that_differ_are_told_alone() -> None:
     assert len(plain(findings).split("\n\n")) == 5
 
 
-def test_what_was_not_examined_is_one_line_under_its_cause() -> None:
+def test_unexamined_checks_are_one_line_under_their_cause() -> None:
     waiting = [unexamined(f"waits-{number}", "fails") for number in range(12)]
     findings = [PASSED, *waiting, FAILED, unexamined("lone", "gone")]
 
@@ -136,7 +136,7 @@ def test_an_intermittent_failure_says_how_often() -> None:
     assert "  runs:     intermittent: failed 1 of 6 runs\n" in plain([FAILED._replace(runs=6, failed_runs=1)])
 
 
-def test_the_others_are_named_when_asked() -> None:
+def test_passed_checks_are_listed_on_request() -> None:
     assert "\n\npass passes (MUST)\nn/a  does-not-apply (MUST): this came with 1.1.0\n\n" in plain(FINDINGS, every=True)
 
 
@@ -191,7 +191,7 @@ def test_lines_are_as_wide_as_the_terminal() -> None:
     assert told.count("word") == 150
 
 
-def test_what_a_plugin_printed_does_not_reach_the_terminal_as_it_was() -> None:
+def test_control_characters_of_plugin_output_are_escaped() -> None:
     nasty = "a\x1b[2Jb\x00c\x9bd\ud800e\uffff\tf\u202eg\u2067h\u2028i"
 
     assert printable(nasty) == "a\\x1b[2Jb\\x00c\\x9bd\\ud800e\\uffff\tf\\u202eg\\u2067h\\u2028i"
@@ -231,7 +231,7 @@ def test_the_summary_of_a_sound_plugin_is_short() -> None:
     assert summed([PASSED])[1:] == ["  bridge (interface), testnet: 1 pass"]
 
 
-def test_the_summary_tells_which_known_failures_pass() -> None:
+def test_summary_lists_known_failures_that_pass_now() -> None:
     known = KnownFailures(Path("known.txt"), (KnownFailure(3, "bridge", "passes", "issue 7"),))
 
     assert summed([PASSED], known=known)[-2:] == [

@@ -110,7 +110,7 @@ def test_the_document_has_each_stream_and_the_end(plugin: Path) -> None:
         ("exit 0", HANG, "exit code 0, after .*, no output"),
     ],
 )
-def test_the_end_of_a_call_in_words(plugin: Path, script: str, timeout: float, words: str) -> None:
+def test_transcript_describes_the_end_of_a_call(plugin: Path, script: str, timeout: float, words: str) -> None:
     plugin.write_text(f"#!/bin/sh\n{script}\n")
     execution = execute(plugin, environ={"PATH": "/usr/bin:/bin"}, stdin=b"", timeout=timeout)
 

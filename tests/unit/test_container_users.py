@@ -31,7 +31,7 @@ def test_the_image_names_its_user(root: Path, image_user: str, expected: object)
     assert user_of(root, ContainerSecurity(), image_user) == expected
 
 
-def test_the_request_comes_first(root: Path) -> None:
+def test_user_of_the_request_wins(root: Path) -> None:
     security = ContainerSecurity(run_as_user=1000, run_as_group=7, supplemental_groups=[8, 7])
 
     assert user_of(root, security, "root") == (1000, 7, (7, 1002, 8), "/home/web")

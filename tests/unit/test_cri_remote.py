@@ -87,7 +87,7 @@ CONTAINER = ContainerConfig(
 )
 
 
-def test_the_generated_modules_are_those_of_the_proto_file(tmp_path: Path) -> None:
+def test_generated_modules_match_the_proto_file(tmp_path: Path) -> None:
     stubs.generate(tmp_path)
 
     for name in stubs.NAMES:
@@ -285,7 +285,7 @@ def test_a_node_keeps_to_the_runtime_that_has_its_pods(tmp_path: Path) -> None:
         choose_endpoint(folder, "unix:///two")
 
 
-def test_the_user_of_a_container_is_that_of_linux_and_none_of_an_older_runtime() -> None:
+def test_container_user_comes_from_linux_and_is_absent_in_older_runtimes() -> None:
     linux = api_pb2.LinuxContainerUser(uid=1000, gid=2000, supplemental_groups=[2000, 3000])
     user = api_pb2.ContainerUser(linux=linux)
 

@@ -96,7 +96,7 @@ def foreign(tmp_path: Path) -> Foreign:
 
 
 @pytest.mark.parametrize("verb", FORWARD)
-def test_it_gets_the_same_environment_and_stdin_to_the_byte(foreign: Foreign, verb: str) -> None:
+def test_delegate_gets_environment_and_stdin_unchanged(foreign: Foreign, verb: str) -> None:
     stdin = (
         b' {"name" : "net1","cniVersion":"1.1.0",\n"ipam":{"type":"foreign","x":[1e3,"\xc3\xa9\\u00e9"]}, "X":null }\n'
     )
@@ -118,7 +118,7 @@ def test_it_gets_the_same_environment_and_stdin_to_the_byte(foreign: Foreign, ve
     }
 
 
-def test_the_verb_is_the_one_called_not_the_one_under_way(foreign: Foreign) -> None:
+def test_delegate_gets_the_called_verb(foreign: Foreign) -> None:
     foreign.sample.behave = ipam_delete
 
     foreign.run("GC")
@@ -137,13 +137,13 @@ def test_the_verb_is_the_one_called_not_the_one_under_way(foreign: Foreign) -> N
     ],
     ids=["1.1.0", "0.2.0", "without a version", "with an index into no interfaces"],
 )
-def test_its_result_is_read_in_any_version(foreign: Foreign, printed: str) -> None:
+def test_result_of_the_delegate_is_read_in_any_version(foreign: Foreign, printed: str) -> None:
     foreign.answer("ADD", printed)
 
     assert json.loads(foreign.run("ADD").stdout) == json.loads(RESULT)
 
 
-def test_its_log_is_passed_on_whether_it_succeeds_or_not(foreign: Foreign) -> None:
+def test_log_of_the_delegate_is_passed_on(foreign: Foreign) -> None:
     foreign.answer("ADD", RESULT, stderr="first\nsecond\n")
     foreign.answer("CHECK", '{"code": 11, "msg": "later"}', "exit 1", stderr="third")
 
@@ -151,7 +151,7 @@ def test_its_log_is_passed_on_whether_it_succeeds_or_not(foreign: Foreign) -> No
     assert foreign.run("CHECK").stderr == b"sample: third containerID=pod-1\n"
 
 
-def test_it_need_not_read_its_stdin(foreign: Foreign) -> None:
+def test_delegate_may_ignore_its_stdin(foreign: Foreign) -> None:
     executable(foreign.path, f"#!/bin/sh\necho '{RESULT}'\n")
 
     outcome = foreign.run("ADD", delegating(padding="x" * 2**20))
@@ -172,7 +172,7 @@ def test_the_first_folder_that_has_it_counts(foreign: Foreign, tmp_path: Path) -
 
 @pytest.mark.parametrize("verb", FORWARD)
 @pytest.mark.parametrize("code", [2, 7, 11, 50, 123])
-def test_its_error_is_kept_as_it_is(foreign: Foreign, verb: str, code: int) -> None:
+def test_error_of_the_delegate_is_kept(foreign: Foreign, verb: str, code: int) -> None:
     reported = {"code": code, "msg": "no address left", "details": "10.1.0.0/16\nis full"}
     foreign.answer(verb, json.dumps({"cniVersion": "0.4.0", **reported}), "exit 1")
 
@@ -224,7 +224,7 @@ def test_after_a_failed_add_its_del_is_called(foreign: Foreign, stdout: str, end
     assert (foreign.folder / "stdin.DEL").read_bytes() == (foreign.folder / "stdin.ADD").read_bytes()
 
 
-def test_the_error_reported_is_that_of_the_add(foreign: Foreign) -> None:
+def test_error_of_a_failed_add_wins_over_the_error_of_its_del(foreign: Foreign) -> None:
     foreign.answer("ADD", '{"code":11,"msg":"busy"}', "exit 1")
     foreign.answer("DEL", '{"code":5,"msg":"disk full"}', "exit 1")
 
@@ -235,7 +235,7 @@ def test_the_error_reported_is_that_of_the_add(foreign: Foreign) -> None:
 
 
 @pytest.mark.parametrize("verb", ["DEL", "CHECK", "GC", "STATUS"])
-def test_other_verbs_are_forwarded_once_and_what_they_print_is_no_answer(foreign: Foreign, verb: str) -> None:
+def test_other_verbs_are_forwarded_once_and_their_output_is_dropped(foreign: Foreign, verb: str) -> None:
     foreign.answer(verb, "all is well")
 
     assert foreign.run(verb) == (b"", b"", 0)
@@ -247,7 +247,7 @@ def test_other_verbs_are_forwarded_once_and_what_they_print_is_no_answer(foreign
 
 @pytest.mark.parametrize("verb", FORWARD)
 @pytest.mark.parametrize("name", ["absent", "../bin/foreign", "/bin/true", "a\\b", ".", "..", "", "nul\0", "\ud800"])
-def test_what_cannot_be_found_is_named(foreign: Foreign, verb: str, name: str) -> None:
+def test_missing_delegate_is_named(foreign: Foreign, verb: str, name: str) -> None:
     error = error_of(foreign.run(verb, delegating(name)))
 
     assert error["code"] == (Code.NOT_AVAILABLE if verb == "STATUS" else Code.INVALID_CONFIG)
@@ -255,7 +255,7 @@ def test_what_cannot_be_found_is_named(foreign: Foreign, verb: str, name: str) -
     assert foreign.verbs == []
 
 
-def test_the_message_names_the_folders(foreign: Foreign) -> None:
+def test_error_for_a_missing_delegate_names_cni_path(foreign: Foreign) -> None:
     error = error_of(foreign.run("ADD", delegating("absent"), CNI_PATH="/opt/cni/bin:/usr/lib/cni"))
 
     assert error["msg"] == 'failed to find plugin "absent" in CNI_PATH "/opt/cni/bin:/usr/lib/cni"'
@@ -299,7 +299,7 @@ def test_a_link_to_an_executable_file_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["no first line", "#!/not/there\n"])
-def test_what_cannot_be_executed_is_an_input_output_failure(foreign: Foreign, text: str) -> None:
+def test_delegate_that_cannot_be_executed_is_an_io_failure(foreign: Foreign, text: str) -> None:
     executable(foreign.path, text)
 
     error = error_of(foreign.run("DEL"))
@@ -398,14 +398,14 @@ def test_in_this_process_and_as_a_process_the_outcome_is_the_same(
     assert len({outcome.code for outcome in outcomes[0]}) == 2
 
 
-def test_its_own_error_keeps_its_code(host_local: Callable[[str | bytes], Sample]) -> None:
+def test_error_of_our_delegate_keeps_its_code(host_local: Callable[[str | bytes], Sample]) -> None:
     outcome = addresses(host_local(LAUNCHER), subnet="10.1")
 
     assert error_of(outcome)["code"] == Code.INVALID_CONFIG
     assert '"10.1"' in error_of(outcome)["msg"]
 
 
-def test_a_name_of_the_suite_may_be_somebody_elses_file(foreign: Foreign) -> None:
+def test_delegate_with_our_plugins_name_may_be_a_foreign_file(foreign: Foreign) -> None:
     executable(foreign.bin_dir / "host-local", foreign.path.read_text())
 
     foreign.run("ADD", delegating("host-local"))

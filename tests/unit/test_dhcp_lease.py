@@ -60,7 +60,7 @@ def test_a_lease_that_no_server_renews_is_rebound_and_lost() -> None:
     assert not lease.holds
 
 
-def test_the_time_counts_from_the_request() -> None:
+def test_lease_time_counts_from_the_request() -> None:
     lease = bound()
     events_until(lease, 50)
     asked = lease.obtained + 50
@@ -70,7 +70,7 @@ def test_the_time_counts_from_the_request() -> None:
     assert (lease.state, lease.obtained, lease.next_time()) == (LeaseState.BOUND, asked, asked + 50)
 
 
-def test_a_daemon_that_was_away_does_what_is_due() -> None:
+def test_resumed_lease_is_due_for_the_missed_event() -> None:
     for away, event in ((40, None), (60, LeaseEvent.T1), (90, LeaseEvent.T2), (200, LeaseEvent.EXPIRY)):
         lease = Lease(Limits())
         lease.resume(TERMS, 1000)
@@ -143,7 +143,7 @@ def test_an_offer_is_read() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_packet_is_too_odd(seed: int) -> None:
+def test_reply_readers_survive_random_damage(seed: int) -> None:
     """Any byte may be wrong, and any may be the last."""
     rng = random.Random(seed)  # noqa: S311 -- repeatable
     four = answer(dhcpv4.OFFER, OPTIONS)

@@ -22,7 +22,7 @@ def environment(tmp_path: Path) -> Environment:
     return Environment(tmp_path / "environment")
 
 
-def test_it_is_installed_executed_and_listed_like_ours(environment: Environment) -> None:
+def test_foreign_plugin_is_installed_executed_and_listed(environment: Environment) -> None:
     environment.plugin("some-plugins", "other", "some_module")
 
     environment.run("install", "--no-units", "--bin-dir", str(environment.bin_dir))
@@ -38,7 +38,7 @@ def test_it_is_installed_executed_and_listed_like_ours(environment: Environment)
     assert not environment.bin_dir.exists()
 
 
-def test_version_lists_it_where_nothing_is_installed(environment: Environment) -> None:
+def test_version_lists_foreign_plugins_before_installation(environment: Environment) -> None:
     environment.plugin("some-plugins", "other", "some_module")
     environment.bin_dir.mkdir()
 
@@ -47,7 +47,7 @@ def test_version_lists_it_where_nothing_is_installed(environment: Environment) -
     assert re.search(r"^other +1\.2\.3 ", listed, re.MULTILINE)
 
 
-def test_its_own_process_does_not_look_for_distributions(environment: Environment) -> None:
+def test_foreign_plugin_in_its_own_process_skips_discovery(environment: Environment) -> None:
     environment.plugin("some-plugins", "other", "some_module")
     environment.evaluate(f"""
 from pathlib import Path
@@ -99,7 +99,7 @@ PLUGIN = Plugin("delegating", config=Config, add=add, delete=lambda args: None)
 """
 
 
-def test_a_delegate_runs_in_the_process_of_whoever_calls_it(environment: Environment) -> None:
+def test_delegate_runs_in_the_process_of_its_caller(environment: Environment) -> None:
     environment.distribution("one", {"delegating": "one.plugin:PLUGIN"}, {"one/plugin.py": DELEGATING})
     environment.distribution(
         "two",
@@ -138,7 +138,7 @@ def test_a_delegate_that_is_another_file_of_that_name_is_executed(environment: E
         ("some_module.PLUGIN:PLUGIN", "PLUGIN = 5", "'some_module' is not a package"),
     ],
 )
-def test_one_that_is_broken_answers_with_the_error_and_costs_no_other(
+def test_broken_plugin_answers_with_the_error_and_others_still_work(
     environment: Environment, target: str, module: str | None, error: str
 ) -> None:
     files = {} if module is None else {"some_module.py": module}
@@ -165,7 +165,7 @@ def test_one_that_is_broken_answers_with_the_error_and_costs_no_other(
         ("other", "7", 'two declares a plugin "7": that is no name of an executable'),
     ],
 )
-def test_a_name_that_two_have_or_no_file_is_one_clear_error(
+def test_duplicate_or_invalid_plugin_names_are_one_error(
     environment: Environment, first: str, second: str, error: str
 ) -> None:
     environment.plugin("one", first, "first_module")
@@ -188,7 +188,7 @@ def test_of_two_releases_on_the_path_the_first_counts(environment: Environment, 
     assert found.stdout.decode() == f"{environment.site}\n"
 
 
-def test_the_code_of_other_distributions_is_part_of_what_a_server_must_share(environment: Environment) -> None:
+def test_build_id_covers_the_code_of_other_distributions(environment: Environment) -> None:
     """So that after an upgrade no launcher is answered by the code of before."""
     seen = [(environment.evaluate(BUILD_ID).stdout, environment.evaluate(STAMP).stdout)]
     package = {"other_package/__init__.py": "", "other_package/parts/plugin.py": plugin_module("other", "1.0.0")}

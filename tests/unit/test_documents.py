@@ -180,6 +180,10 @@ def test_names_are_read_from_test_files_and_templates(tmp_path: Path) -> None:
     assert unclear_names(files) == [f"{file}:3: test_it_works (it)" for file in files[:2]]
 
 
+def test_names_of_tests_are_clear() -> None:
+    assert len(unclear_names(sorted((ROOT / "tests").rglob("test_*.py")))) < 30
+
+
 def test_pages_and_code_have_few_of_the_habits() -> None:
     rooms = [path.parent for path in ROOT.glob("*/__init__.py")]
     code = [path for room in rooms for path in room.rglob("*.py")]

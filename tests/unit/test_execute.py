@@ -65,7 +65,7 @@ def test_the_first_folder_with_an_executable_of_that_name_counts(tmp_path: Path)
     assert Executor(folders).find("bridge") == tmp_path / "right" / "bridge"
 
 
-def test_what_is_nowhere_is_an_error_that_names_the_folders(tmp_path: Path) -> None:
+def test_missing_plugin_is_an_error_that_names_the_folders(tmp_path: Path) -> None:
     executor = Executor([tmp_path / "one", tmp_path / "two"])
 
     with pytest.raises(PluginNotFoundError) as raised:
@@ -124,7 +124,7 @@ def test_a_plugin_gets_the_harnesss_environment_with_the_protocols_variables_rep
     assert record.with_suffix(".stdin").read_bytes() == execution.stdin == REQUEST
 
 
-def test_no_verb_is_no_command_at_all(plugin: Callable[[str], Path], run: Callable[..., Execution]) -> None:
+def test_empty_verb_leaves_cni_command_unset(plugin: Callable[[str], Path], run: Callable[..., Execution]) -> None:
     plugin('echo "${CNI_COMMAND-unset}"')
 
     assert run(verb="").stdout == b"unset\n"
@@ -161,7 +161,7 @@ def test_a_megabyte_each_way_at_once_is_no_deadlock(
     assert execution.stderr == bytes(2_000_000)
 
 
-def test_input_that_nobody_reads_is_no_error(plugin: Callable[[str], Path], run: Callable[..., Execution]) -> None:
+def test_unread_stdin_is_no_error(plugin: Callable[[str], Path], run: Callable[..., Execution]) -> None:
     plugin("exec <&-; echo done")
 
     execution = run(stdin=b"x" * 3_000_000)
@@ -289,7 +289,7 @@ def test_a_file_that_stays_busy_is_an_error(bin_dir: Path, busy: int) -> None:
 
 
 @pytest.mark.parametrize("content", ["#!/no/such/interpreter\n", "no format at all"])
-def test_what_cannot_be_executed_says_why(bin_dir: Path, content: str) -> None:
+def test_file_that_cannot_be_executed_is_an_error_with_the_reason(bin_dir: Path, content: str) -> None:
     (bin_dir / "plugin").write_text(content)
     (bin_dir / "plugin").chmod(0o755)
 
@@ -413,7 +413,7 @@ def test_a_result_is_read_in_the_configurations_version(
         ("exit 4", "exit code 4"),
     ],
 )
-def test_what_is_no_result_is_an_error(
+def test_output_that_is_no_result_is_an_error(
     plugin: Callable[[str], Path], run: Callable[..., Execution], script: str, message: str
 ) -> None:
     plugin(script)

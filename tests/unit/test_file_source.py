@@ -74,7 +74,7 @@ def test_all_files_of_a_folder_count_but_hidden_ones(tmp_path: Path, source: Fil
     } == state.errors
 
 
-def test_a_single_file_counts_whatever_its_name_is(tmp_path: Path) -> None:
+def test_single_file_counts_under_any_name(tmp_path: Path) -> None:
     write(tmp_path / ".pod")
 
     assert names(static_pods(tmp_path / ".pod", "node1", suffix=False)) == ["web"]
@@ -187,7 +187,7 @@ def test_a_file_that_appears_or_goes_is_seen(tmp_path: Path, source: FileSource,
     assert not source.changed()
 
 
-def test_a_file_that_takes_anothers_place_is_seen(tmp_path: Path, source: FileSource, clock: Clock) -> None:
+def test_renamed_file_over_an_older_one_is_seen(tmp_path: Path, source: FileSource, clock: Clock) -> None:
     write(tmp_path / "pod", "one")
     write(tmp_path / ".new", "two")
     clock.offset_ns = LATER

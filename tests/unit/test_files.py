@@ -83,7 +83,7 @@ def test_shared_locks_do_not_exclude_each_other(tmp_path: Path) -> None:
         pass
 
 
-def test_who_waits_for_a_lock_whose_folder_goes_gets_a_new_one(tmp_path: Path) -> None:
+def test_waiter_for_a_removed_lock_file_gets_a_new_one(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "lock"
     got_it = threading.Event()
 

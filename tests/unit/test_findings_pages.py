@@ -80,7 +80,7 @@ def test_each_finding_of_the_report_is_explained(project: str) -> None:
     assert sorted(found - explained) == [], "write a page in docs/findings, or name the check in one"
 
 
-def test_the_report_will_be_made_of_all_of_them() -> None:
+def test_matrix_covers_each_explained_plugin() -> None:
     [named] = re.findall(
         r"^MATRIX_LISTS .*addsuffix \.conflist,([^)]*)\)", (ROOT / "Makefile").read_text(), re.MULTILINE
     )
@@ -131,7 +131,7 @@ def test_a_page_has_a_command_that_reproduces_it(name: str) -> None:
 
 
 @each_page
-def test_a_page_is_of_no_machine(name: str) -> None:
+def test_page_has_no_local_paths_or_ids(name: str) -> None:
     assert re.findall(r"cni-harness/nodes|/work/|/tmp/tmp|netns/conformance-|[0-9a-f]{64}", PAGES[name]) == []
 
 

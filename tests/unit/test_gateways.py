@@ -10,7 +10,7 @@ def config(reserved: str, gateway: str = "") -> IPConfig:
     return IPConfig(address=cidr(reserved, ""), gateway=address(gateway, "") if gateway else None)
 
 
-def test_the_first_address_of_a_network_where_none_is_given() -> None:
+def test_missing_gateway_is_the_first_address_of_the_network() -> None:
     ips = [config("192.0.2.5/24"), config("192.0.2.6/24", "192.0.2.254"), config("2001:db8::5/64")]
 
     held = set_gateways(ips)
@@ -19,7 +19,7 @@ def test_the_first_address_of_a_network_where_none_is_given() -> None:
 
 
 @pytest.mark.parametrize("last", ["255.255.255.255/32", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128"])
-def test_behind_the_last_address_there_is_none(last: str) -> None:
+def test_last_address_without_gateway_is_an_error(last: str) -> None:
     with pytest.raises(CniError) as raised:
         set_gateways([config(last)])
 

@@ -29,7 +29,7 @@ def test_result_has_addresses_gateways_and_routes(tmp_path: Path) -> None:
     }
 
 
-def test_files_are_those_of_the_reference(net: HostLocal) -> None:
+def test_files_match_the_reference(net: HostLocal) -> None:
     net.add("pod", "eth0")
 
     assert net.reservations() == {"192.0.2.2": "pod\r\neth0", "2001:db8::2": "pod\r\neth0"}
@@ -40,7 +40,7 @@ def test_files_are_those_of_the_reference(net: HostLocal) -> None:
     assert net.folder.stat().st_mode & 0o777 == 0o755
 
 
-def test_what_is_written_into_one_reservation_is_in_no_other(net: HostLocal) -> None:
+def test_reservations_of_one_add_share_no_file_content(net: HostLocal) -> None:
     net.add("pod")
 
     (net.folder / "192.0.2.2").write_text("kept for the printer")
@@ -77,7 +77,7 @@ def test_a_data_dir_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("place", ["networks", "networks/net"])
-def test_a_file_where_a_folder_is_to_be(tmp_path: Path, place: str) -> None:
+def test_file_in_the_place_of_the_data_dir_is_an_io_failure(tmp_path: Path, place: str) -> None:
     net = HostLocal(tmp_path / "networks")
     (tmp_path / place).parent.mkdir(exist_ok=True)
     (tmp_path / place).touch()
@@ -140,7 +140,7 @@ def test_round_robin_goes_on_after_a_release(net: HostLocal) -> None:
     assert [first, net.add("a")] == [["192.0.2.2", "2001:db8::2"], ["192.0.2.3", "2001:db8::3"]]
 
 
-def test_round_robin_wraps_and_passes_what_is_in_use(tmp_path: Path) -> None:
+def test_round_robin_wraps_and_skips_used_addresses(tmp_path: Path) -> None:
     net = HostLocal(tmp_path, subnet="192.0.2.0/29")
     for pod in "abcde":
         net.add(pod)
@@ -198,7 +198,7 @@ def test_an_address_outside_of_the_ranges_does_not_count(net: HostLocal) -> None
     assert net.reservations() == {}
 
 
-def test_an_add_that_fails_half_way_releases_what_it_took_and_only_that(tmp_path: Path) -> None:
+def test_add_that_fails_half_way_releases_only_its_own_addresses(tmp_path: Path) -> None:
     ranges = [[{"subnet": "192.0.2.0/24"}], [{"subnet": "2001:db8::/64", "rangeEnd": "2001:db8::2"}]]
     net = HostLocal(tmp_path, ranges=ranges)
     net.add("a", "eth0")
@@ -210,7 +210,7 @@ def test_an_add_that_fails_half_way_releases_what_it_took_and_only_that(tmp_path
     assert (net.reservations(), net.index()) == before
 
 
-def test_what_the_disk_refuses_is_undone(net: HostLocal) -> None:
+def test_add_is_undone_after_a_write_error(net: HostLocal) -> None:
     net.add("a")
     (net.folder / "last_reserved_ip.1").unlink()
     (net.folder / "last_reserved_ip.1").mkdir()
@@ -336,7 +336,7 @@ def test_the_last_addresses_of_a_large_range_are_found_without_trying_each(tmp_p
 
 
 @pytest.mark.parametrize("lacking", ["files without a name", "/proc", "links"])
-def test_a_reservation_where_files_cannot_get_their_name_later(
+def test_add_works_without_unnamed_files_or_links(
     tmp_path: Path, lacking: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     net = HostLocal(tmp_path)

@@ -42,7 +42,7 @@ def test_del_releases_the_addresses_of_both_families(
     assert network.reservations() == kept
 
 
-def test_gc_releases_what_is_not_valid(tmp_path: Path) -> None:
+def test_gc_with_bad_keys_releases_invalid_attachments(tmp_path: Path) -> None:
     network = HostLocal(tmp_path)
     network.add("pod")
 
@@ -61,7 +61,7 @@ def test_gc_releases_what_is_not_valid(tmp_path: Path) -> None:
         ({"ipam": {"type": "host-local", "dataDir": 5}}, "ipam.dataDir: "),
     ],
 )
-def test_without_its_place_nothing_is_released_and_del_fails(
+def test_del_with_an_unknown_data_dir_fails_and_releases_nothing(
     tmp_path: Path, config: dict[str, Any], named: str
 ) -> None:
     network = HostLocal(tmp_path)

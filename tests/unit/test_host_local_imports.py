@@ -20,7 +20,7 @@ print(*sys.modules)
 """
 
 
-def test_no_verb_loads_what_is_slow_to_load(tmp_path: Path) -> None:
+def test_no_verb_loads_slow_modules(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-I", "-S", "-c", SCRIPT, str(Path(__file__).parents[2]), str(tmp_path)],
         capture_output=True,
@@ -46,7 +46,7 @@ print(*sys.modules)
 """
 
 
-def test_nor_does_dhcp_which_leaves_the_work_to_its_daemon(tmp_path: Path) -> None:
+def test_dhcp_loads_only_the_daemons_protocol(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-I", "-S", "-c", DHCP, str(Path(__file__).parents[2]), str(tmp_path)],
         capture_output=True,

@@ -132,7 +132,7 @@ def test_an_entry_without_an_interface_is_of_no_certain_attachment(net: HostLoca
     assert net.fail("ADD", "pod")[0] == 100
 
 
-def test_the_mark_keeps_the_second(tmp_path: Path) -> None:
+def test_boot_mark_keeps_the_second_of_the_file_time(tmp_path: Path) -> None:
     marked = tmp_path / "marked"
     marked.touch()
     before = time.time_ns()

@@ -46,14 +46,14 @@ def test_ipv6_too_in_any_spelling(asked: _Asked) -> None:
     assert asked.add("2001:DB8:0::0088/64").addresses == ["192.0.2.2", "2001:db8::88"]
 
 
-def test_the_round_robin_goes_on_from_it(asked: _Asked) -> None:
+def test_round_robin_continues_from_a_requested_address(asked: _Asked) -> None:
     asked.add("192.0.2.88")
     asked.net.config.pop("args", None)
 
     assert asked.net.add("next") == ["192.0.2.89", "2001:db8::3"]
 
 
-def test_one_that_is_taken_is_refused_and_nothing_else_is_reserved(asked: _Asked) -> None:
+def test_taken_address_is_refused_and_nothing_is_reserved(asked: _Asked) -> None:
     asked.net.write("192.0.2.88", "other\r\neth0")
 
     ran = asked.add("192.0.2.88")
@@ -72,7 +72,9 @@ def test_one_that_is_taken_is_refused_and_nothing_else_is_reserved(asked: _Asked
         ("192.0.2.255", 'expected an address of the network\'s ranges, got "192.0.2.255"'),
     ],
 )
-def test_one_that_cannot_be_given_is_refused_before_anything_is_made(asked: _Asked, address: str, message: str) -> None:
+def test_address_outside_the_ranges_is_refused_before_anything_is_made(
+    asked: _Asked, address: str, message: str
+) -> None:
     ran = asked.add(address)
 
     assert ran.printed["code"] == 7
@@ -81,7 +83,7 @@ def test_one_that_cannot_be_given_is_refused_before_anything_is_made(asked: _Ask
 
 
 @pytest.mark.parametrize("address", ["192.0.2", "192.0.2.256", "192.0.2.5/33", "pod", "192.0.2.5/", "fe80::1%eth0"])
-def test_one_that_is_none_names_its_place_and_value(asked: _Asked, address: str) -> None:
+def test_invalid_address_is_refused_with_its_place_and_value(asked: _Asked, address: str) -> None:
     printed = asked.add(address).printed
 
     place = {"CNI_ARGS": "CNI_ARGS: IP", "args": "args.cni.ips[0]", "runtimeConfig": "runtimeConfig.ips[0]"}
@@ -95,11 +97,11 @@ def test_one_of_each_family(net: HostLocal) -> None:
     assert net.add(runtimeConfig={"ips": ["2001:db8::77", "192.0.2.77"]}) == ["192.0.2.77", "2001:db8::77"]
 
 
-def test_asking_twice_for_the_same_is_asking_once(net: HostLocal) -> None:
+def test_address_requested_twice_is_given_once(net: HostLocal) -> None:
     assert net.add(args="IP=192.0.2.77", runtimeConfig={"ips": ["192.0.2.77/24"]}) == ["192.0.2.77", "2001:db8::2"]
 
 
-def test_a_second_one_of_a_range_set_is_refused(net: HostLocal) -> None:
+def test_second_requested_address_of_a_range_set_is_refused(net: HostLocal) -> None:
     code, message = net.fail("ADD", args="IP=192.0.2.77", runtimeConfig={"ips": ["192.0.2.78"]})
 
     assert code == 7
@@ -110,7 +112,7 @@ def test_a_second_one_of_a_range_set_is_refused(net: HostLocal) -> None:
 
 
 @pytest.mark.parametrize("ignored", ["192.0.2.78", "nonsense"])
-def test_what_args_ask_for_goes_before_cni_args(net: HostLocal, ignored: str) -> None:
+def test_addresses_in_args_win_over_cni_args(net: HostLocal, ignored: str) -> None:
     net.config["args"] = {"cni": {"ips": ["192.0.2.77"]}}
 
     assert net.add(args=f"IP={ignored}") == ["192.0.2.77", "2001:db8::2"]
@@ -155,7 +157,7 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize(("unreadable", "message"), UNREADABLE)
-def test_what_cannot_be_read_is_refused_by_add_alone(net: HostLocal, unreadable: dict[str, Any], message: str) -> None:
+def test_unreadable_requests_are_refused_by_add_alone(net: HostLocal, unreadable: dict[str, Any], message: str) -> None:
     net.add()
     net.config |= unreadable
 

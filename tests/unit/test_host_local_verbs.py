@@ -44,7 +44,7 @@ def test_del_releases_all_of_the_attachment_and_nothing_else(net: HostLocal) -> 
 
 
 @pytest.mark.parametrize("verb", ["DEL", "GC", "STATUS"])
-def test_nothing_is_made_where_nothing_is(net: HostLocal, verb: str) -> None:
+def test_verbs_without_data_dir_make_none(net: HostLocal, verb: str) -> None:
     net.succeed(verb, **valid())
 
     assert not net.data_dir.exists()
@@ -60,7 +60,7 @@ def test_del_twice(net: HostLocal) -> None:
 
 
 @pytest.mark.parametrize("content", ["pod\r\neth0", " pod\r\neth0\n\n", "pod", "pod\r\n"])
-def test_del_releases_what_others_wrote(net: HostLocal, content: str) -> None:
+def test_del_releases_reservations_of_other_programs(net: HostLocal, content: str) -> None:
     net.write("192.0.2.9", content)
     net.write("192.0.2.10", "pod2\r\neth0")
     net.write("192.0.2.11", "pod\r\neth1")
@@ -79,7 +79,7 @@ def test_del_prefers_the_entry_that_names_the_interface(net: HostLocal) -> None:
     assert net.reservations() == {"192.0.2.9": "pod"}
 
 
-def test_del_believes_prev_result_only_where_the_file_agrees(net: HostLocal) -> None:
+def test_del_releases_only_addresses_with_a_matching_file(net: HostLocal) -> None:
     net.write("192.0.2.9", "pod\r\neth0")
     net.write("192.0.2.10", "other\r\neth0")
 
@@ -140,7 +140,7 @@ def test_check_finds_the_reservation(net: HostLocal) -> None:
 
 
 @pytest.mark.parametrize("content", ["pod\r\neth0", "pod"])
-def test_check_finds_what_others_wrote(net: HostLocal, content: str) -> None:
+def test_check_finds_reservations_of_other_programs(net: HostLocal, content: str) -> None:
     net.write("192.0.2.9", content)
 
     net.succeed("CHECK", prevResult=previous("192.0.2.9/24"))
@@ -173,7 +173,7 @@ def test_check_misses_one_of_prev_result(net: HostLocal, content: str | None) ->
 # GC
 
 
-def test_gc_releases_what_is_not_listed(net: HostLocal) -> None:
+def test_gc_releases_unlisted_attachments(net: HostLocal) -> None:
     for pod in "abc":
         net.add(pod)
     net.add("a", "eth1")
@@ -235,7 +235,7 @@ def test_gc_spares_a_note_of_an_operator(net: HostLocal, note: str) -> None:
     assert net.reservations() == {"192.0.2.2": note}
 
 
-def test_gc_clears_what_a_crash_left_and_no_more(net: HostLocal) -> None:
+def test_gc_removes_only_blank_files_of_a_crash(net: HostLocal) -> None:
     net.write("192.0.2.9", "")
     net.write("192.0.2.10", "kept free for the printer\n")
     net.write("192.0.2.11", "\0" * 9)
@@ -260,7 +260,7 @@ def immutable(net: HostLocal) -> Iterator[str]:
 
 
 @pytest.mark.sudo
-def test_gc_goes_on_past_what_it_cannot_release(net: HostLocal, immutable: str) -> None:
+def test_gc_continues_after_a_failed_release(net: HostLocal, immutable: str) -> None:
     net.add("a")
     net.add("b")
 
@@ -329,7 +329,7 @@ def test_status_warns_of_a_full_file_system(tmp_path: Path, options: str, fill: 
     assert f"warning: ipam.dataDir: {warning} on the file system of {tmp_path}/net" in ran.stdout
 
 
-def test_status_does_not_count_what_is_not_of_the_range(tmp_path: Path) -> None:
+def test_status_ignores_files_outside_the_range(tmp_path: Path) -> None:
     net = HostLocal(tmp_path, subnet="192.0.2.0/29")
     for number in range(10):
         net.write(f"203.0.113.{number}", "other\r\neth0")
@@ -370,14 +370,14 @@ def test_status_without_any_ranges_to_come(net: HostLocal, capabilities: dict[st
     )
 
 
-def test_status_where_ranges_of_the_pod_join_those_of_the_network(tmp_path: Path) -> None:
+def test_status_with_the_ip_ranges_capability_counts_the_networks_range(tmp_path: Path) -> None:
     net = HostLocal(tmp_path, subnet="192.0.2.0/30", statusFailsWhenFull=True)
     net.add()
 
     assert net.fail("STATUS", capabilities={"ipRanges": True})[0] == 50
 
 
-def test_status_where_the_data_dir_cannot_be(tmp_path: Path) -> None:
+def test_status_fails_if_the_data_dir_cannot_be_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     net = HostLocal(tmp_path / "file/networks", ranges=DUAL_STACK)

@@ -37,7 +37,7 @@ def test_every_plugin_is_there_and_runs(cli: Cli) -> None:
         assert "1.1.0" in json.loads(run.stdout)["supportedVersions"]
 
 
-def test_nobody_else_may_write_where_executables_and_state_are(cli: Cli, tmp_path: Path) -> None:
+def test_folders_of_install_are_writable_by_root_alone(cli: Cli, tmp_path: Path) -> None:
     cli.prefix = ["sh", "-c", 'umask 0 && exec "$@"', "sh"]
     before = set(tmp_path.rglob("*"))
 
@@ -153,7 +153,7 @@ def test_installing_again_changes_nothing(cli: Cli) -> None:
     assert not any(file["written"] for file in again["files"])
 
 
-def test_somebody_elses_plugin_is_kept_and_nothing_written(cli: Cli) -> None:
+def test_foreign_plugin_is_kept_and_nothing_is_written(cli: Cli) -> None:
     cli.bin_dir.mkdir(parents=True)
     (cli.bin_dir / "bridge").write_bytes(FOREIGN)
 
@@ -190,7 +190,7 @@ def test_forcing_twice_still_restores_the_original(cli: Cli) -> None:
     assert files(cli.bin_dir) == {"bridge": FOREIGN}
 
 
-def test_what_was_there_already_is_not_taken_back(cli: Cli) -> None:
+def test_uninstall_keeps_files_from_before_the_install(cli: Cli) -> None:
     listed = cli.conf_dir / "10-cni-harness.conflist"
     listed.write_bytes((ROOT / "conf" / listed.name).read_bytes())
     listed.chmod(0o644)
@@ -205,7 +205,7 @@ def test_what_was_there_already_is_not_taken_back(cli: Cli) -> None:
     assert not cli.bin_dir.exists()
 
 
-def test_what_was_put_there_by_another_installation_is_that_ones(cli: Cli, tmp_path: Path) -> None:
+def test_uninstall_keeps_files_of_another_installation(cli: Cli, tmp_path: Path) -> None:
     other = ("--state-dir", str(tmp_path / "other"))
     cli.run("install", *other)
 
@@ -230,7 +230,7 @@ def test_plugin_that_cannot_be_executed_is_put_right(cli: Cli) -> None:
     assert not cli.bin_dir.exists()
 
 
-def test_somebody_elses_file_of_the_same_content_keeps_its_mode(cli: Cli) -> None:
+def test_foreign_file_of_the_same_content_keeps_its_mode(cli: Cli) -> None:
     listed = cli.conf_dir / "10-cni-harness.conflist"
     listed.write_bytes((ROOT / "conf" / listed.name).read_bytes())
     listed.chmod(0o600)
@@ -333,7 +333,7 @@ def test_folder_that_cannot_be_written_is_one_line(cli: Cli, tmp_path: Path) -> 
     assert failed.stderr.count("\n") == 1
 
 
-def test_busy_executable_is_replaced_under_its_feet(cli: Cli) -> None:
+def test_running_executable_is_replaced(cli: Cli) -> None:
     cli.bin_dir.mkdir(parents=True)
     busy = cli.bin_dir / "bridge"
     busy.write_bytes(Path("/bin/cat").read_bytes())
@@ -345,7 +345,7 @@ def test_busy_executable_is_replaced_under_its_feet(cli: Cli) -> None:
     assert os.access(busy, os.X_OK)
 
 
-def test_the_slower_launcher_is_told_of_once(cli: Cli, tmp_path: Path) -> None:
+def test_install_reports_the_slower_launcher_once(cli: Cli, tmp_path: Path) -> None:
     """As where the project was installed without a compiler."""
     tree = tmp_path / "tree"
     for room in ("conf", "firewall", "harness", "ipam", "launch", "lean", "netlink", "plugins", "skel"):

@@ -65,7 +65,7 @@ def test_pod_does_not_conflict_with_itself() -> None:
     assert admit(with_port("same"), [with_port("same")], NODE) is None
 
 
-def test_ports_of_sidecars_count_and_those_of_init_containers_do_not() -> None:
+def test_host_ports_of_sidecars_count_and_of_init_containers_do_not() -> None:
     ports = [{"containerPort": 80, "hostPort": 80, "protocol": "TCP"}]
     side = pod(["a"], initContainers=[sidecar("s", ports=ports)])
     init = pod(["a"], initContainers=[{"name": "i", "ports": ports}])
@@ -155,7 +155,7 @@ def test_label_of_the_operating_system(labels: dict[str, str], *, fits: bool) ->
     assert admit(labelled(labels), [], NODE) == (None if fits else expected)
 
 
-def test_first_reason_counts() -> None:
+def test_first_reason_of_a_rejection_counts() -> None:
     wrong = with_port("new", nodeSelector={"gpu": "yes"}, nodeName="node2")
     active = [with_port("old"), asking("1"), asking("2")]
     reasons = []

@@ -231,7 +231,7 @@ def test_stopped_pod_is_failed_or_succeeded() -> None:
     assert generated(stopped, runtime(exited("a"))).phase == "Running"
 
 
-def test_ephemeral_containers_have_statuses_and_no_say() -> None:
+def test_ephemeral_containers_have_statuses_but_do_not_affect_the_phase() -> None:
     status = generated(pod(["a"], ephemeralContainers=["e"]), runtime(attempt("a"), exited("e", 1)))
 
     assert [found.name for found in status.ephemeral_container_statuses] == ["e"]

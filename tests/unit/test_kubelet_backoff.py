@@ -61,7 +61,7 @@ def test_keys_are_apart() -> None:
     assert (backoff.get(KEY), backoff.get("other")) == (10, 0)
 
 
-def test_own_delays() -> None:
+def test_backoff_uses_the_given_delays() -> None:
     clock = Clock()
     backoff = Backoff(1, 5, clock)
 

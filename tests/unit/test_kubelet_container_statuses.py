@@ -58,7 +58,7 @@ def crashing(
         ),
     ],
 )
-def test_state_is_that_of_the_newest_attempt(found: ContainerStatus, expected: dict[str, object]) -> None:
+def test_state_comes_from_the_newest_attempt(found: ContainerStatus, expected: dict[str, object]) -> None:
     [status] = statuses(pod(["foo"], restartPolicy="Never"), found)
 
     assert status.state == V1ContainerState.decode(expected)
@@ -70,7 +70,7 @@ def test_state_is_that_of_the_newest_attempt(found: ContainerStatus, expected: d
     )
 
 
-def test_last_state_is_that_of_the_attempt_before() -> None:
+def test_last_state_comes_from_the_previous_attempt() -> None:
     found = (attempt("foo", number=2), exited("foo", 7, number=1), exited("foo", 1))
 
     for known in (found, found[:2]):
@@ -101,7 +101,7 @@ def test_container_waits_before_its_first_start(init: tuple[str, ...], reason: s
         assert status.container_id == ""
 
 
-def test_statuses_are_in_the_order_of_names_and_those_of_init_containers_in_that_of_the_manifest() -> None:
+def test_statuses_are_sorted_by_name_and_init_statuses_as_in_the_manifest() -> None:
     mixed = pod(["b", "a"], initContainers=["z", "y"])
 
     assert [status.name for status in statuses(mixed)] == ["a", "b"]
@@ -114,7 +114,7 @@ def test_removed_container_keeps_its_end() -> None:
     assert statuses(pod(["foo"], restartPolicy="Never"), old=[before]) == [before]
 
 
-def test_removed_container_that_ran_has_ended_somehow() -> None:
+def test_removed_running_container_ended_with_unknown_status() -> None:
     before = old(state=RUNNING, restartCount=1)
 
     [status] = statuses(pod(["foo"]), old=[before])
@@ -165,7 +165,7 @@ def test_last_state_is_kept_although_the_runtime_forgot_it() -> None:
     assert statuses(pod(["foo"]), attempt("foo"), old=[before])[0].last_state == before.last_state
 
 
-def test_end_that_the_runtime_knows_is_told_as_it_was() -> None:
+def test_known_exit_status_is_reported_unchanged() -> None:
     [status] = statuses(pod(["foo"]), exited("foo", 1, reason="Error"), old=[old(state=RUNNING, restartCount=0)])
 
     assert status.state == V1ContainerState.decode({"terminated": ENDED})
@@ -178,7 +178,7 @@ def test_container_in_unknown_state_that_waited_still_waits() -> None:
     assert status.state == V1ContainerState.decode({"waiting": {}})
 
 
-def test_container_in_unknown_state_that_ran_has_ended_somehow() -> None:
+def test_running_container_in_unknown_state_ended_with_unknown_status() -> None:
     [status] = statuses(pod(["foo"]), attempt("foo", ContainerState.UNKNOWN), old=[old(state=RUNNING, restartCount=1)])
 
     assert status.state.terminated is not None
@@ -240,7 +240,7 @@ def test_ended_container_without_a_reason_stays_terminated_until_it_starts() -> 
     assert statuses(pod(["foo"], restartPolicy="Always"), exited("foo", 1))[0].state.terminated is not None
 
 
-def test_init_container_that_succeeded_stays_so_whatever_the_reason() -> None:
+def test_succeeded_init_container_keeps_its_state_despite_start_errors() -> None:
     with_init = pod(["bar"], initContainers=["foo"], restartPolicy="Always")
     found = runtime(exited("foo", 0, reason="Completed"))
 

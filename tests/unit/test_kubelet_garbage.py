@@ -106,7 +106,7 @@ def test_the_newest_ended_container_of_a_name_stays(lists: Lists, garbage: Garba
     assert [lists.log(name).exists() for name in ("c0", "c1", "c2", "c3")] == [False, False, True, True]
 
 
-def test_of_an_unwanted_pod_only_what_runs_stays(lists: Lists, garbage: GarbageCollector) -> None:
+def test_gc_of_an_unwanted_pod_keeps_only_running_containers(lists: Lists, garbage: GarbageCollector) -> None:
     lists.container("ended", "gone", 0, ContainerState.EXITED)
     lists.container("running", "gone", 1, ContainerState.RUNNING, sandbox="s2")
     lists.container("other", "kept", 0, ContainerState.EXITED)
@@ -120,7 +120,7 @@ def test_of_an_unwanted_pod_only_what_runs_stays(lists: Lists, garbage: GarbageC
     assert list(lists.sandboxes) == ["s2", "s3"]
 
 
-def test_the_newest_sandbox_and_those_in_use_stay(lists: Lists, garbage: GarbageCollector) -> None:
+def test_gc_keeps_the_newest_sandbox_and_sandboxes_in_use(lists: Lists, garbage: GarbageCollector) -> None:
     for attempt in range(4):
         lists.sandbox(f"s{attempt}", "u1", attempt, PodSandboxState.READY if attempt == 2 else PodSandboxState.NOTREADY)
     lists.container("c1", "u1", 0, ContainerState.EXITED, sandbox="s1")
@@ -140,7 +140,9 @@ def test_after_a_containers_end_its_older_attempts_go(lists: Lists, garbage: Gar
     assert list(lists.containers) == ["c2", "other"]
 
 
-def test_a_failure_is_told_and_the_rest_goes(lists: Lists, garbage: GarbageCollector, warnings: list[str]) -> None:
+def test_gc_reports_a_failure_and_removes_the_rest(
+    lists: Lists, garbage: GarbageCollector, warnings: list[str]
+) -> None:
     for attempt in range(4):
         lists.container(f"c{attempt}", "u1", attempt, ContainerState.EXITED)
     lists.stuck = {"c1"}

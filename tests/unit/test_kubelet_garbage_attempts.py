@@ -68,9 +68,7 @@ def place(tmp_path: Path) -> Place:
         ([True, False, False], {"uc0", "uc2"}),
     ],
 )
-def test_newest_ended_attempt_stays_and_one_that_is_about_to_start(
-    place: Place, ended: list[bool], left: set[str]
-) -> None:
+def test_newest_ended_and_newest_created_attempts_are_kept(place: Place, ended: list[bool], left: set[str]) -> None:
     for attempt, each in enumerate(ended):
         place.container(attempt, ended=each)
 
@@ -81,7 +79,7 @@ def test_newest_ended_attempt_stays_and_one_that_is_about_to_start(
     assert (after_one, place.left(), place.said) == (left, left, [])
 
 
-def test_pods_that_nobody_wants_lose_everything(place: Place) -> None:
+def test_unwanted_pods_lose_containers_and_logs(place: Place) -> None:
     log = place.container(0, ended=True)
     place.container(1, ended=False)
     place.container(0, ended=True, uid="other")

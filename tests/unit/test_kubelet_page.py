@@ -43,7 +43,7 @@ def test_every_other_key_is_named(kind: type[V1Object]) -> None:
     assert sorted({each.key for each in kind._fields.values()} - ACCEPTED - IGNORED - REFUSED - implied) == []
 
 
-def test_no_key_is_named_that_is_none() -> None:
+def test_page_names_only_existing_keys() -> None:
     known = {each.key for kind in objects() for each in kind._fields.values()}
     known |= {key for kind in objects() for key in (*kind._ignored, *kind._refused)}
     words = {word for word in ACCEPTED | IGNORED | REFUSED if "/" not in word}

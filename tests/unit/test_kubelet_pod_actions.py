@@ -91,7 +91,7 @@ def test_container_in_unknown_state_is_ended_before_it_starts_again(policy: str)
 
 
 @pytest.mark.parametrize("policy", ["Always", "OnFailure", "Never"])
-def test_changed_definition_restarts_whatever_the_policy(policy: str) -> None:
+def test_changed_definition_restarts_under_every_policy(policy: str) -> None:
     status = runtime(THREE[0], attempt("foo2", definition="0"), THREE[2])
 
     kill = ContainerToKill("foo2-0", "foo2", "Container foo2 definition changed, will be restarted")

@@ -156,7 +156,7 @@ def test_failed_init_container_with_its_own_policy() -> None:
     [((ended("a"), ended("b")), "Succeeded"), ((ended("a"), ended("b", 137)), "Failed")],
 )
 @pytest.mark.parametrize("policy", EVERY)
-def test_stopped_pod_has_ended_whatever_the_policy_unless_it_is_static(
+def test_stopped_pod_has_ended_under_every_policy_unless_it_is_static(
     policy: str, statuses: tuple[V1ContainerStatus, ...], expected: str
 ) -> None:
     from_api = pod(["a", "b"], restartPolicy=policy)

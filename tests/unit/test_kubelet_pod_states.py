@@ -32,11 +32,11 @@ def after(*events: PodEvent) -> PodWorkerState:
         ("NEVER_STARTED", "finished"),
     ],
 )
-def test_ways_through_the_life(events: str, state: str) -> None:
+def test_pod_worker_state_follows_events(events: str, state: str) -> None:
     assert after(*(PodEvent(event) for event in events.split())) == state
 
 
-def test_no_way_leads_back() -> None:
+def test_pod_worker_state_never_goes_back() -> None:
     for state in PodWorkerState:
         for event in PodEvent:
             try:

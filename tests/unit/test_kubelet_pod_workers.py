@@ -100,7 +100,7 @@ def test_a_pod_that_ends_by_itself_is_terminated(workers: PodWorkers, functions:
     assert functions.calls == ["sync 1", "terminate 1 None", "finish 1"]
 
 
-def test_a_failed_sync_is_told_and_repeated(workers: PodWorkers, functions: Functions, errors: list[str]) -> None:
+def test_failed_sync_is_reported_and_repeated(workers: PodWorkers, functions: Functions, errors: list[str]) -> None:
     functions.failures = 2
 
     workers.update(described("1"))
@@ -109,7 +109,7 @@ def test_a_failed_sync_is_told_and_repeated(workers: PodWorkers, functions: Func
     assert errors == ["1: not yet"] * 2
 
 
-def test_an_unexpected_error_is_told_and_the_worker_goes_on(
+def test_unexpected_error_is_reported_and_the_worker_continues(
     workers: PodWorkers, functions: Functions, errors: list[str]
 ) -> None:
     functions.bug = ExceptionGroup("containers", [KeyError("id")])

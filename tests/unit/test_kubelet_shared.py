@@ -205,7 +205,7 @@ def test_sandboxes_and_containers_come_newest_first() -> None:
     assert {found.id for found in status.active()} == {"a-1", "b-0"}
 
 
-def test_vanished_ones_are_left_out() -> None:
+def test_vanished_sandboxes_and_containers_are_left_out() -> None:
     runtime = Runtime([dead_sandbox(0), sandbox(1)], [exited("a"), attempt("a", number=1)])
     runtime.gone = {"sandbox1", "a-1"}
 

@@ -89,7 +89,7 @@ def test_path_through_a_file_is_a_fault_of_the_container(paths: KubeletPaths, vo
         source(paths, volume, "file/below")
 
 
-def test_a_link_that_comes_after_the_look_leads_nowhere(paths: KubeletPaths, volume: Path, tmp_path: Path) -> None:
+def test_sub_path_replaced_by_a_link_is_not_followed(paths: KubeletPaths, volume: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").mkdir()
     (volume / "a").mkdir()
     found = source(paths, volume, "a")

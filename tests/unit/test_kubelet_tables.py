@@ -54,7 +54,7 @@ def status(*containers: dict[str, Any], inits: Any = (), phase: str = "Pending",
         (status(inits=[waiting("i", "CrashLoopBackOff")]), "Init:CrashLoopBackOff"),
     ],
 )
-def test_one_word_on_a_pod(told: V1PodStatus, word: str) -> None:
+def test_status_word_of_a_pod(told: V1PodStatus, word: str) -> None:
     assert status_word(pod(["a", "b"], initContainers=["i", "j"]), told) == word
 
 

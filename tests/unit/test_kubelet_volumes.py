@@ -121,7 +121,7 @@ def test_items_of_a_config_map_have_paths_and_modes(tmp_path: Path) -> None:
         ({"name": "settings", "items": [{"key": "x", "path": "x"}]}, "configmap references non-existent config key: x"),
     ],
 )
-def test_what_a_config_map_lacks_is_named_unless_it_is_optional(
+def test_missing_config_map_or_key_is_named_unless_optional(
     tmp_path: Path, config_map: dict[str, object], words: str
 ) -> None:
     with pytest.raises(VolumeError, match=words):

@@ -78,7 +78,7 @@ def test_version_needs_nothing_of_its_environment(bin_dir: Path, name: str, envi
 
 
 @pytest.mark.parametrize("name", PLUGINS)
-def test_called_by_hand_it_says_who_it_is(bin_dir: Path, name: str) -> None:
+def test_plugin_called_by_hand_prints_name_and_versions(bin_dir: Path, name: str) -> None:
     ran = run([bin_dir / name])
 
     about, versions = ran.stderr.decode().splitlines()
@@ -105,7 +105,7 @@ def test_an_unknown_name_is_refused_in_one_line(renamed: Path, verb: str) -> Non
     assert re.fullmatch(rf"unknown: [^\n]*{', '.join(sorted(PLUGINS))}\n", ran.stderr.decode())
 
 
-def test_the_name_is_that_of_the_link(bin_dir: Path, tmp_path: Path) -> None:
+def test_plugin_name_comes_from_the_symbolic_link(bin_dir: Path, tmp_path: Path) -> None:
     (tmp_path / "loopback").symlink_to(bin_dir / "noop")
     (tmp_path / "other").symlink_to(bin_dir / "noop")
 
@@ -113,7 +113,7 @@ def test_the_name_is_that_of_the_link(bin_dir: Path, tmp_path: Path) -> None:
     assert run([tmp_path / "other"]).returncode == 1
 
 
-def test_it_runs_by_a_relative_path_and_from_the_search_path(bin_dir: Path) -> None:
+def test_plugin_runs_by_relative_path_and_from_path(bin_dir: Path) -> None:
     for command in (["./bridge"], ["sh", "-c", "exec bridge"]):
         ran = run(command, {"CNI_COMMAND": "VERSION", "PATH": f"{bin_dir}:/usr/bin:/bin"}, cwd=bin_dir)
 
@@ -152,7 +152,7 @@ def test_a_plugin_that_cannot_be_imported_says_so_by_the_protocol(monkeypatch: p
     }
 
 
-def test_what_a_plugin_left_in_a_buffer_is_not_lost(tmp_path: Path) -> None:
+def test_buffered_output_of_a_plugin_is_not_lost(tmp_path: Path) -> None:
     """The process ends without the interpreter's own farewell."""
     module = tmp_path / "plugins" / "noop.py"
     module.parent.mkdir()
@@ -207,7 +207,7 @@ def test_an_answer_that_cannot_be_written_is_no_success(
     assert re.fullmatch(rf"host-local: writing to stdout: \[Errno \d+\] {reason}\n", ran.stderr.decode())
 
 
-def test_nor_is_one_that_nobody_reads(bin_dir: Path) -> None:
+def test_broken_pipe_on_stdout_is_one_error_line(bin_dir: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb") as pipe:
@@ -219,7 +219,7 @@ def test_nor_is_one_that_nobody_reads(bin_dir: Path) -> None:
     assert ran.stderr == b"bridge: writing to stdout: [Errno 32] Broken pipe\n"
 
 
-def test_without_stdout_what_has_no_answer_succeeds(bin_dir: Path, tmp_path: Path) -> None:
+def test_del_without_stdout_succeeds(bin_dir: Path, tmp_path: Path) -> None:
     ran = run(
         [bin_dir / "host-local"],
         {**ENVIRON, "CNI_COMMAND": "DEL"},
@@ -258,7 +258,7 @@ raise SystemExit(main(Plugin("stray", config=Config, add=add, delete=add)))
 """
 
 
-def test_what_a_plugin_prints_by_mistake_does_not_reach_stdout() -> None:
+def test_stray_output_of_a_plugin_goes_to_stderr() -> None:
     root = str(Path(__file__).parents[2])
 
     ran = run(
@@ -297,7 +297,7 @@ HEAVY = {"pyroute2", "netaddr", "subprocess", "logging", "inspect", "dataclasses
     [("", b""), ("VERSION", b"{}"), ("ADD", b"not JSON"), ("ADD", b'{"name":"net1","cniVersion":"9.9.9"}')],
     ids=["about", "version", "garbage", "unsupported"],
 )
-def test_what_needs_no_kernel_loads_nothing_heavy(python_bin_dir: Path, name: str, verb: str, stdin: bytes) -> None:
+def test_calls_without_kernel_load_no_heavy_modules(python_bin_dir: Path, name: str, verb: str, stdin: bytes) -> None:
     ran = run(
         [sys.executable, "-IS", "-X", "importtime", python_bin_dir / name],
         {**ENVIRON, "CNI_COMMAND": verb},
@@ -370,7 +370,7 @@ def test_the_kernel_reads_the_longest_first_line(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("kind", [compiled_launcher, launcher_text])
-def test_our_own_file_is_told_from_any_other(kind: Kind, tmp_path: Path) -> None:
+def test_own_launcher_is_distinguished_from_other_files(kind: Kind, tmp_path: Path) -> None:
     ours, short, other = (tmp_path / name for name in ("ours", "short", "other"))
     content = kind()
     assert content is not None
@@ -383,7 +383,7 @@ def test_our_own_file_is_told_from_any_other(kind: Kind, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("kind", [compiled_launcher, launcher_text])
-def test_a_launcher_of_another_installation_is_told_from_other_programs(tmp_path: Path, kind: Kind) -> None:
+def test_launcher_of_another_installation_is_recognized(tmp_path: Path, kind: Kind) -> None:
     content = kind()
     assert content is not None
     other = tmp_path / "other"
@@ -394,7 +394,7 @@ def test_a_launcher_of_another_installation_is_told_from_other_programs(tmp_path
 
 
 @pytest.mark.parametrize("kind", [compiled_launcher, launcher_text])
-def test_a_launcher_of_another_socket_is_ours_all_the_same(kind: Kind, tmp_path: Path) -> None:
+def test_launcher_with_another_socket_is_ours(kind: Kind, tmp_path: Path) -> None:
     content = kind(socket="/run/elsewhere/server.sock", timeout=1.0)
     assert content is not None
     (tmp_path / "ours").write_bytes(content)
@@ -412,7 +412,7 @@ def test_a_path_that_no_socket_can_have_is_refused(kind: Kind, socket: str) -> N
 # --- the compiled one
 
 
-def test_the_compiled_one_is_taken_where_it_runs() -> None:
+def test_compiled_launcher_is_preferred() -> None:
     assert launcher_bytes() == compiled_launcher()
     assert launcher_bytes().startswith(b"\x7fELF")
 
@@ -420,7 +420,7 @@ def test_the_compiled_one_is_taken_where_it_runs() -> None:
 @pytest.mark.parametrize(
     "content", [None, b"\x7fELF of another machine", b"#!/bin/sh\nexit 0\n"], ids=["absent", "foreign", "other"]
 )
-def test_where_it_does_not_run_the_one_in_python_takes_its_place(
+def test_python_launcher_is_used_if_the_compiled_one_does_not_run(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes | None
 ) -> None:
     if content is not None:
@@ -432,7 +432,7 @@ def test_where_it_does_not_run_the_one_in_python_takes_its_place(
     assert launcher_bytes() == launcher_text()
 
 
-def test_what_is_not_of_this_source_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_compiled_launcher_of_other_source_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "_launcher").write_bytes(b"#!/bin/sh\nexit 121\n")
     (tmp_path / "_launcher").chmod(0o755)
     monkeypatch.setattr(launcher, "_COMPILED", str(tmp_path / "_launcher"))
@@ -441,14 +441,14 @@ def test_what_is_not_of_this_source_is_refused(monkeypatch: pytest.MonkeyPatch, 
         compiled_launcher()
 
 
-def test_without_its_settings_it_says_what_it_is() -> None:
+def test_compiled_launcher_without_settings_names_install() -> None:
     ran = run([Path(launcher.__file__).with_name("_launcher")])
 
     assert (ran.returncode, ran.stdout) == (121, b"")
     assert ran.stderr == b"_launcher: `cni-harness install` makes plugins of this\n"
 
 
-def test_paths_that_it_has_no_room_for_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_beyond_the_room_of_a_launcher_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launcher, "set_path", lambda _: "d" * 4000)
 
     with pytest.raises(ValueError, match=r"4\d{3} bytes of paths; a launcher has room for 4092"):

@@ -57,7 +57,7 @@ def short_end(talk: Conversation) -> None:
 
 
 @pytest.mark.parametrize("script", [die, late_garbage, short_end])
-def test_a_worker_that_dies_is_an_error_and_no_second_try(installed: Installed, script: Script) -> None:
+def test_death_of_the_worker_is_an_error_without_a_retry(installed: Installed, script: Script) -> None:
     with installed.serving(script) as server:
         ran = installed.run()
 
@@ -127,7 +127,7 @@ def test_a_log_that_cannot_be_written_is_lost_and_the_answer_is_not(installed: I
     assert (ran.returncode, ran.stdout) == (43, b"served ")
 
 
-def test_an_error_that_nobody_reads_is_no_end_by_a_signal(installed: Installed) -> None:
+def test_broken_pipe_on_stdout_is_exit_code_1(installed: Installed) -> None:
     reader, writer = os.pipe()
     os.close(reader)
 
@@ -137,7 +137,7 @@ def test_an_error_that_nobody_reads_is_no_end_by_a_signal(installed: Installed) 
     assert ran.returncode == 1
 
 
-def test_an_error_without_a_stdout_goes_nowhere(installed: Installed) -> None:
+def test_error_with_closed_stdout_is_not_written_elsewhere(installed: Installed) -> None:
     """Least of all to the server, by a connection that has got its number."""
     with installed.serving(late_garbage):
         ran = installed.run(redirection=">&-")
@@ -180,7 +180,7 @@ def test_a_signal_ends_the_worker_and_then_the_launcher(
 
 
 @pytest.mark.parametrize("result", [b"the result", b"x" * 3 * PIECE_BYTES], ids=["short", "long"])
-def test_a_success_of_which_the_signal_came_too_late_is_one(installed: Installed, result: bytes) -> None:
+def test_signal_after_a_success_keeps_exit_code_0(installed: Installed, result: bytes) -> None:
     """The result is on stdout: by the signal, the caller would take it for a failure."""
 
     def script(talk: Conversation) -> None:
@@ -248,7 +248,7 @@ def test_a_launcher_that_is_killed_ends_the_connection(installed: Installed) -> 
     assert rest == []
 
 
-def test_one_that_was_stopped_goes_on(installed: Installed) -> None:
+def test_stopped_launcher_continues(installed: Installed) -> None:
     def pause(pid: int) -> None:
         os.kill(pid, signal.SIGSTOP)
         until(lambda: is_stopped(pid))

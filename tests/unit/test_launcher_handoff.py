@@ -76,7 +76,7 @@ def test_the_server_gets_the_callers_place(installed: Installed, tmp_path: Path)
         assert os.path.samestat(status, Path(file).stat()), file
 
 
-def test_the_environment_is_that_of_execve(installed: Installed) -> None:
+def test_environment_is_sent_as_given_to_execve(installed: Installed) -> None:
     """Which no shell may be able to make: a name twice, and a string that is no variable."""
     strings = [b"A=1", b"CNI_COMMAND=VERSION", b"no variable", b"A=2", b"", b"=x"]
     program = (
@@ -120,7 +120,7 @@ def test_a_closed_stream_is_replaced_by_nothing(installed: Installed, closed: tu
 
 
 @pytest.mark.parametrize("name", ["loopback", "no-such-plugin", "0x2"])
-def test_the_name_is_that_of_the_link(installed: Installed, name: str) -> None:
+def test_plugin_name_comes_from_the_symbolic_link(installed: Installed, name: str) -> None:
     (installed.folder / name).symlink_to(installed.path)
 
     with installed.serving(serve) as server:
@@ -194,7 +194,7 @@ def test_without_a_server_it_runs_directly(installed: Installed) -> None:
         assert ran_directly(installed.run())
 
 
-def test_a_launcher_that_is_to_ask_none_asks_none(installed: Installed) -> None:
+def test_launcher_without_socket_path_asks_no_server(installed: Installed) -> None:
     with installed.serving(serve) as server:
         ran = installed.run(path=installed.write("loopback", path=""))
 
@@ -231,7 +231,7 @@ def test_a_full_queue_is_left_after_a_while(installed: Installed) -> None:
         assert ran_directly(installed.run(path=installed.write("loopback", timeout=0.2)))
 
 
-def test_a_request_that_nobody_reads_keeps_no_output_of_the_caller_open(installed: Installed) -> None:
+def test_unread_request_does_not_keep_the_callers_output_open(installed: Installed) -> None:
     """Who reads it to its end."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(str(installed.socket))
@@ -240,7 +240,7 @@ def test_a_request_that_nobody_reads_keeps_no_output_of_the_caller_open(installe
         assert ran_directly(installed.run(path=installed.write("loopback", timeout=0.2)))
 
 
-def test_an_environment_that_is_too_large_for_the_socket_is_not(installed: Installed) -> None:
+def test_too_large_environment_is_executed_directly(installed: Installed) -> None:
     # 100 KB are the most that one string may have.
     env = {**VERSION, **{f"LARGE_{number}": "x" * 100_000 for number in range(3)}}
 
@@ -322,7 +322,7 @@ def test_direct_execution_has_the_callers_circumstances(compiled: Installed, tmp
     assert reports[1] == reports[0]
 
 
-def test_nor_has_the_one_in_python_changed_them(tmp_path: Path) -> None:
+def test_python_launcher_restores_signals_umask_and_files(tmp_path: Path) -> None:
     installed = Installed("python", tmp_path, None)
     report = (
         "import signal",

@@ -102,7 +102,7 @@ def imported(stderr: bytes) -> set[str]:
     return set(re.findall(r"^import time: .*\| +([\w.]+)$", stderr.decode(), re.MULTILINE))
 
 
-def test_the_short_way_is_for_those_of_our_plugins_that_say_the_same_to_all() -> None:
+def test_short_answer_is_for_plugins_with_fixed_versions() -> None:
     assert {name for name in PLUGINS if callable(load(name).versions)} == VERSIONS_BY_CONFIG
     for name in PLUGINS.keys() - VERSIONS_BY_CONFIG:
         assert load(name).versions == SUPPORTED

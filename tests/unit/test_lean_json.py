@@ -78,7 +78,7 @@ def outcome(function: Any, *args: Any, **settings: Any) -> object:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_reading(text: str) -> None:
+def test_loads_equals_the_standard_library(text: str) -> None:
     assert outcome(lean.json.loads, text, **HOOKS) == outcome(json.loads, text, **HOOKS)
 
 
@@ -95,7 +95,7 @@ except ValueError as error:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_reading_where_json_is_not_loaded(text: str) -> None:
+def test_values_are_the_same_without_the_json_module(text: str) -> None:
     try:
         due = ascii(json.loads(text, parse_constant=str))
     except ValueError as error:
@@ -110,20 +110,20 @@ def test_reading_where_json_is_not_loaded(text: str) -> None:
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 @pytest.mark.parametrize("ensure_ascii", [True, False])
 @pytest.mark.parametrize("default", [None, str])
-def test_writing(value: object, default: Any, *, ensure_ascii: bool) -> None:
+def test_dumps_equals_the_standard_library(value: object, default: Any, *, ensure_ascii: bool) -> None:
     ours = outcome(lean.json.dumps, value, ensure_ascii=ensure_ascii, default=default)
 
     assert ours == outcome(json.dumps, value, ensure_ascii=ensure_ascii, default=default)
 
 
-def test_what_holds_itself_is_refused() -> None:
+def test_recursive_values_are_refused() -> None:
     loop: list[object] = []
     loop.append(loop)
 
     assert outcome(lean.json.dumps, loop) == outcome(json.dumps, loop)
 
 
-def test_an_interpreter_without_the_c_code_does_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_are_the_same_without_the_c_module(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lean.json, "_json", None)
     for text in TEXTS:
         assert outcome(lean.json.loads, text, **HOOKS) == outcome(json.loads, text, **HOOKS)
@@ -137,7 +137,7 @@ def test_digests(name: str) -> None:
         assert getattr(hashing, name)(text).hexdigest() == hashlib.new(name, text).hexdigest()
 
 
-def test_an_interpreter_without_its_own_digests_has_those_of_hashlib() -> None:
+def test_sha256_falls_back_to_hashlib() -> None:
     absent = "import sys; sys.modules.update(dict.fromkeys(('_sha2', '_sha256', '_sha512')))"
     script = f"{absent}; from lean.hashing import sha256; print(sha256(b'').hexdigest())"
 

@@ -85,7 +85,7 @@ def test_a_named_tuple_is_one_of_the_standard_library(use: Callable[[Any], objec
 
 
 @pytest.mark.parametrize("use", BAD)
-def test_and_refuses_the_same(use: Callable[[Any], object]) -> None:
+def test_bad_uses_raise_the_same_errors(use: Callable[[Any], object]) -> None:
     with pytest.raises((TypeError, AttributeError)) as theirs:
         use(Theirs)
     with pytest.raises(theirs.type):
@@ -103,5 +103,5 @@ def test_a_generic_class_takes_parameters_and_is_itself() -> None:
     assert typing.get_args(Box[int]) == (int,)
 
 
-def test_each_name_is_one_of_typing() -> None:
+def test_each_name_exists_in_typing() -> None:
     assert set(lean.typing.__all__) <= set(typing.__all__)

@@ -5,7 +5,7 @@ import pytest
 from tools.life_cycles import PAGE, drawn
 
 
-def test_the_drawings_are_those_of_the_tables() -> None:
+def test_drawings_match_the_tables() -> None:
     text = PAGE.read_text()
 
     assert text.count("```mermaid") == 3

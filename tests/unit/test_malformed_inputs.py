@@ -434,7 +434,7 @@ EXECUTABLE += [
 ]
 
 
-def test_there_is_one_of_each_kind() -> None:
+def test_table_has_each_kind_of_malformed_input() -> None:
     assert {malformed.name for malformed in TABLE} >= OF_EACH_KIND
 
 
@@ -460,7 +460,9 @@ def run_executable(path: Path, malformed: Malformed, folder: Path) -> subprocess
 
 @pytest.mark.sudo
 @pytest.mark.parametrize("malformed", EXECUTABLE, ids=[malformed.name for malformed in EXECUTABLE])
-def test_host_local_refuses_it_too_and_makes_no_file(bin_dir: Path, tmp_path: Path, malformed: Malformed) -> None:
+def test_host_local_refuses_malformed_input_and_makes_no_file(
+    bin_dir: Path, tmp_path: Path, malformed: Malformed
+) -> None:
     folder = tmp_path / "networks"
 
     ran = run_executable(bin_dir / "host-local", malformed, folder)
@@ -472,7 +474,7 @@ def test_host_local_refuses_it_too_and_makes_no_file(bin_dir: Path, tmp_path: Pa
 
 @pytest.mark.sudo
 @pytest.mark.parametrize("malformed", EXECUTABLE[:-1], ids=[malformed.name for malformed in EXECUTABLE[:-1]])
-def test_bridge_refuses_it_too_and_asks_its_delegate_nothing(
+def test_bridge_refuses_malformed_input_before_its_delegate(
     bin_dir: Path, tmp_path: Path, malformed: Malformed
 ) -> None:
     folder = tmp_path / "networks"

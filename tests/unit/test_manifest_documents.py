@@ -128,7 +128,7 @@ def test_keys_are_strings_and_merges_are_followed() -> None:
         (b'{"a":' * 100_000, "nested too deeply"),
     ],
 )
-def test_a_document_that_cannot_be_read_is_told(content: bytes, message: str) -> None:
+def test_unreadable_document_is_an_error(content: bytes, message: str) -> None:
     with pytest.raises(ManifestError) as caught:
         list(read_documents(content))
 

@@ -138,5 +138,5 @@ def test_random_bytes_give_messages(seed: int) -> None:
         assert manifests.pods == []
 
 
-def test_the_keys_of_the_fuzz_are_those_of_the_api() -> None:
+def test_fuzz_uses_keys_of_the_api() -> None:
     assert {"containers", "hostPath", "affinity", "secret", "hostIP", "httpGet", "binaryData"} <= set(KEYS)

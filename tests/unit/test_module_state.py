@@ -23,7 +23,7 @@ RECORDER = "lean/__init__.py", "_local() at import: an object with a state"
 
 
 @pytest.mark.slow("it reads the source of all rooms; the single kinds of state are in make test")
-def test_nothing_is_kept() -> None:
+def test_no_state_is_kept() -> None:
     found = [
         each
         for each in findings(sources(), owning_the_process=OWNING_THE_PROCESS)
@@ -87,7 +87,7 @@ def test_each_kind_is_found(name: str) -> None:
     assert [each for each in found if each.what.startswith(what)], found
 
 
-def test_a_container_that_another_module_changes_is_found() -> None:
+def test_collection_changed_by_another_module_is_found() -> None:
     planted = {
         "netlink/tables.py": "KNOWN = {}\n",
         "plugins/planted.py": "from netlink.tables import KNOWN as known\ndef f(x):\n    known[x] = 1\n",
@@ -123,5 +123,5 @@ def fill(names):
 """
 
 
-def test_constants_and_what_belongs_to_an_object_are_not_found() -> None:
+def test_constants_and_attributes_of_objects_are_not_found() -> None:
     assert findings({"plugins/planted.py": CONSTANT}) == []

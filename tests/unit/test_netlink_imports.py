@@ -33,7 +33,7 @@ def test_the_messages_are_loaded_without_all_of_pyroute2() -> None:
     assert not {"pyroute2.iproute", "pyroute2.ndb.main", "asyncio", "inspect"} & modules
 
 
-def test_pyroute2_works_as_ever_beside_us() -> None:
+def test_pyroute2_works_after_an_import_of_netlink() -> None:
     script = """
 import netlink.rtnl
 import pyroute2

@@ -270,7 +270,7 @@ def test_only_the_last_of_several_changes_is_acknowledged(ends: tuple[RtnlSocket
     assert [request.answer for request in requests] == [True, False, True]
 
 
-def test_the_first_that_is_refused_is_named_and_the_others_have_their_answers(ends: tuple[RtnlSocket, Kernel]) -> None:
+def test_first_refused_request_is_raised_and_the_others_are_answered(ends: tuple[RtnlSocket, Kernel]) -> None:
     under_test, kernel = ends
     first, second, third = change(message(KIND, 0, 0), "the first"), look("the second"), look("the third")
     kernel.answer = lambda asked: [

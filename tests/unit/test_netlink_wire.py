@@ -242,7 +242,7 @@ def fdb_entry(values: Values) -> Case:
         fdb_entry,
     ],
 )
-def test_bytes_are_those_of_pyroute2(case: Callable[[Values], Case]) -> None:
+def test_bytes_equal_the_bytes_of_pyroute2(case: Callable[[Values], Case]) -> None:
     values = Values()
     for _ in range(TIMES):
         ours, expected = case(values)

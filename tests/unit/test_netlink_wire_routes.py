@@ -213,7 +213,7 @@ def removed_qdisc(values: Values) -> Case:
         connections,
     ],
 )
-def test_bytes_are_those_of_pyroute2(case: Callable[[Values], Case]) -> None:
+def test_bytes_equal_the_bytes_of_pyroute2(case: Callable[[Values], Case]) -> None:
     values = Values()
     for _ in range(TIMES):
         ours, expected = case(values)

@@ -129,7 +129,7 @@ def test_switches_are_booleans_or_their_words(written: object, read: object) -> 
         (listed(plugins=[{"type": "a", "ipam": {"type": 1}}]), "plugins[0].ipam.type: expected a string, got 1"),
     ],
 )
-def test_what_is_wrong_is_named_with_file_key_and_value(document: object, message: str) -> None:
+def test_errors_name_file_key_and_value(document: object, message: str) -> None:
     with pytest.raises(NetworkError) as raised:
         parse_network_list(json.dumps(document).encode(), Path("/conf/9.conflist"))
 
@@ -154,7 +154,7 @@ def test_what_is_wrong_is_named_with_file_key_and_value(document: object, messag
         (b"[" * 100_000, "not JSON"),
     ],
 )
-def test_what_is_no_json_is_located(text: bytes, message: str) -> None:
+def test_invalid_json_is_located_by_line_and_column(text: bytes, message: str) -> None:
     with pytest.raises(NetworkError) as raised:
         parse_network_list(text, Path("x.conflist"))
 
@@ -226,7 +226,7 @@ def test_a_list_may_have_all_its_plugins_in_the_folder(tmp_path: Path) -> None:
     assert [plugin.type for plugin in read_network_file(path).plugins] == ["portmap"]
 
 
-def test_the_folder_is_left_alone_when_told_so(tmp_path: Path) -> None:
+def test_folder_is_ignored_with_load_only_inlined_plugins(tmp_path: Path) -> None:
     path = put(tmp_path / "10-mynet.conflist", listed(loadOnlyInlinedPlugins=True))
     put(tmp_path / "mynet" / "10.conf", {"type": "portmap"})
 
@@ -270,7 +270,7 @@ def test_no_folder_is_no_networks(tmp_path: Path) -> None:
     assert load_networks(tmp_path / "none") == []
 
 
-def test_a_broken_file_is_an_error_unless_somebody_takes_it(tmp_path: Path) -> None:
+def test_broken_file_is_an_error_without_an_error_handler(tmp_path: Path) -> None:
     put(tmp_path / "10.conflist", listed())
     put(tmp_path / "20.conflist", {"name": "broken"})
     errors: list[NetworkError] = []

@@ -68,7 +68,7 @@ class TestPlain:
 
         assert b"no debug file" in outcome.stderr
 
-    def test_arguments_of_a_runtime_are_no_reason_to_fail(self) -> None:
+    def test_cni_args_of_a_runtime_are_accepted(self) -> None:
         outcome = call("ADD", conf(), args="K8S_POD_NAME=pod1;K8S_POD_UID=7")
 
         assert outcome.code == 0
@@ -79,7 +79,7 @@ class TestPlain:
         assert printed(outcome) == {"cniVersion": "1.1.0"}
 
     @pytest.mark.parametrize("args", ["", "K8S_POD_NAME=pod1"])
-    def test_version_lists_what_there_is_and_reads_no_configuration(self, args: str) -> None:
+    def test_version_lists_all_versions_and_reads_no_configuration(self, args: str) -> None:
         stdin = json.dumps(conf(debugFile="/nowhere")).encode()
         outcome = dispatch(PLUGIN, {"CNI_COMMAND": "VERSION", "CNI_ARGS": args}, lambda: stdin)
 
@@ -90,7 +90,7 @@ class TestPlain:
 
         assert (outcome.code, printed(outcome)["code"]) == (1, 1)
 
-    def test_called_by_hand_it_says_who_it_is(self) -> None:
+    def test_plugin_called_by_hand_prints_name_and_versions(self) -> None:
         outcome = dispatch(PLUGIN, {"CNI_ARGS": "DEBUG=/nowhere"}, lambda: b"")
 
         assert outcome.code == 0
@@ -159,7 +159,7 @@ class TestReport:
         assert printed(outcome) == {**PREV_RESULT, "dns": dns}
 
     @pytest.mark.parametrize("report", ["PASSTHROUGH", "INJECT-DNS"])
-    def test_a_missing_previous_result_is_an_error_only_where_one_is_due(self, debug_file: Path, report: str) -> None:
+    def test_missing_prev_result_is_an_error_of_add_and_check_alone(self, debug_file: Path, report: str) -> None:
         debug_file.write_text(json.dumps({"ReportResult": report}))
 
         outcomes = {
@@ -185,7 +185,7 @@ class TestReport:
 
 
 class TestVersions:
-    def test_version_lists_those_of_the_debug_file(self, debug_file: Path) -> None:
+    def test_version_lists_the_versions_of_the_debug_file(self, debug_file: Path) -> None:
         debug_file.write_text('{"ReportVersionSupport": ["0.123.0", "0.2.0"]}')
 
         outcome = call("VERSION", "", args=f"DEBUG={debug_file}")
@@ -194,7 +194,7 @@ class TestVersions:
 
     @pytest.mark.parametrize(("listed", "code"), [(["0.2.0"], 1), (["0.4.0"], 0), ([], 1), (None, 0)])
     @pytest.mark.parametrize("by_args", [True, False])
-    def test_other_verbs_accept_only_those(
+    def test_other_verbs_accept_only_the_versions_of_the_debug_file(
         self, debug_file: Path, listed: list[str] | None, code: int, *, by_args: bool
     ) -> None:
         debug_file.write_text(json.dumps({"ReportVersionSupport": listed}))
@@ -207,7 +207,7 @@ class TestVersions:
 
 
 class TestRecord:
-    def test_the_call_is_written_beside_what_was_asked_for(self, debug_file: Path) -> None:
+    def test_call_is_recorded_beside_the_debug_settings(self, debug_file: Path) -> None:
         asked = {
             "ReportResult": " { } ",
             "ReportError": "",
@@ -235,7 +235,7 @@ class TestRecord:
         assert written == {**asked, "Command": "CHECK", "CmdArgs": expected}
         assert list(written) == [*asked, "Command", "CmdArgs"]
 
-    def test_what_the_file_does_not_say_is_written_as_go_writes_it(self, debug_file: Path) -> None:
+    def test_missing_debug_settings_are_recorded_as_in_go(self, debug_file: Path) -> None:
         debug_file.write_text("{}")
 
         call("ADD", conf(), args=f"DEBUG={debug_file}")
@@ -250,7 +250,7 @@ class TestRecord:
             "ExitWithCode": 0,
         }
 
-    def test_it_is_recorded_before_it_fails(self, debug_file: Path) -> None:
+    def test_call_is_recorded_before_a_requested_failure(self, debug_file: Path) -> None:
         debug_file.write_text('{"ReportError": "banana"}')
 
         call("DEL", conf(), args=f"DEBUG={debug_file}")
@@ -280,7 +280,7 @@ class TestRecord:
         status = debug_file.stat()
         assert (status.st_uid, status.st_gid) == (12345, 23456)
 
-    def test_a_link_put_where_the_new_file_is_written_is_not_followed(self, tmp_path: Path, debug_file: Path) -> None:
+    def test_symbolic_link_at_the_temporary_name_is_not_followed(self, tmp_path: Path, debug_file: Path) -> None:
         debug_file.write_text("{}")
         victim = tmp_path / "victim"
         victim.write_text("precious")
@@ -369,13 +369,13 @@ class TestTrouble:
         assert printed(outcome)["msg"].startswith(f"command log {log}: ")
         assert log.read_text() == content
 
-    def test_a_path_that_is_none_is_named(self) -> None:
+    def test_debug_file_that_is_no_path_is_named(self) -> None:
         outcome = call("ADD", conf(debugFile=7))
 
         assert printed(outcome)["msg"] == "debugFile: expected a string, got 7"
 
 
-def test_as_an_executable_it_exits_as_it_is_told(bin_dir: Path, debug_file: Path) -> None:
+def test_executable_exits_with_the_requested_code(bin_dir: Path, debug_file: Path) -> None:
     debug_file.write_text('{"ReportResult": "{\\"some\\": \\"result\\"}", "ReportStderr": "heard", "ExitWithCode": 3}')
     environ = {**ATTACHMENT, "CNI_COMMAND": "ADD", "CNI_ARGS": f"DEBUG={debug_file}"}
 

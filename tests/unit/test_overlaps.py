@@ -19,20 +19,20 @@ def test_a_subnet_inside_another_networks_ranges() -> None:
     assert list(overlaps([one, other])) == ["one and other both give away addresses of 10.1.2.0/24"]
 
 
-def test_both_families() -> None:
+def test_overlap_in_both_families_is_one_line() -> None:
     same = {"ranges": [[{"subnet": "10.1.0.0/16"}], [{"subnet": "fd00::/64"}]]}
 
     found = list(overlaps([network("one", same), network("other", same)]))
     assert found == ["one and other both give away addresses of 10.1.0.0/16, fd00::/64"]
 
 
-def test_apart() -> None:
+def test_separate_subnets_do_not_overlap() -> None:
     assert (
         list(overlaps([network("one", {"subnet": "10.1.0.0/16"}), network("other", {"subnet": "10.2.0.0/16"})])) == []
     )
 
 
-def test_what_is_no_subnet_is_not_its_business() -> None:
+def test_invalid_subnets_are_ignored() -> None:
     broken = {"subnet": "10.1", "ranges": [None, 3, [{"subnet": 7}]]}
 
     assert list(overlaps([network("one", broken), network("other", {}), network("third", None)])) == []

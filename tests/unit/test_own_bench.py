@@ -121,7 +121,7 @@ def test_tables_go_between_their_markers_only(tmp_path: Path) -> None:
     assert page.stat().st_mode & 0o777 == 0o640
 
 
-def test_the_second_time_nothing_changes() -> None:
+def test_filling_a_page_twice_changes_nothing() -> None:
     once = filled(PAGE, {"targets": "| \\1 new |"})
 
     assert filled(once, {"targets": "| \\1 new |"}) == once

@@ -13,7 +13,7 @@ from tools.pictures.pod import PICTURE, STEPS, drawing
 _TEXT = "{http://www.w3.org/2000/svg}text"
 
 
-def test_the_file_is_what_the_program_draws() -> None:
+def test_picture_file_is_up_to_date() -> None:
     assert PICTURE.read_text() == drawing(), "`make pictures` writes it"
 
 

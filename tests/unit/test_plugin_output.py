@@ -36,11 +36,11 @@ REFUSED: list[tuple[bytes, str]] = [
 
 
 @pytest.mark.parametrize(("output", "expected"), TAKEN)
-def test_it_takes_what_go_takes(output: bytes, expected: object) -> None:
+def test_output_that_go_accepts_is_accepted(output: bytes, expected: object) -> None:
     assert expected == decode_output(output)
 
 
 @pytest.mark.parametrize(("output", "complaint"), REFUSED)
-def test_it_refuses_what_go_refuses(output: bytes, complaint: str) -> None:
+def test_output_that_go_refuses_is_refused(output: bytes, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         decode_output(output)

@@ -43,7 +43,7 @@ def test_a_pod_has_the_api_servers_defaults() -> None:
     assert (probe.http_get.path, probe.http_get.scheme) == ("/", "HTTP")
 
 
-def test_what_a_manifest_says_is_kept() -> None:
+def test_values_of_a_manifest_are_kept() -> None:
     changes = {
         "spec.dnsPolicy": "Default",
         "spec.restartPolicy": "Never",

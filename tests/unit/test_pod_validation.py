@@ -18,7 +18,7 @@ TABLE = yaml.safe_load(Path(__file__).with_name("pod_faults.yaml").read_text())
     [fault for faults in TABLE["faults"].values() for fault in faults],
     ids=lambda fault: str(fault["changes"])[:80],
 )
-def test_each_fault_is_told_in_the_api_servers_words(fault: dict[str, Any]) -> None:
+def test_each_fault_has_the_message_of_the_api_server(fault: dict[str, Any]) -> None:
     changes = {path: ABSENT if value == "<absent>" else value for path, value in fault["changes"].items()}
 
     errors = [str(error) for error in validate_pod(defaulted(changes))]

@@ -69,7 +69,7 @@ def test_these_projects_have_reports() -> None:
 
 
 @pytest.mark.parametrize("project", PROJECTS, ids=[path.name for path in PROJECTS])
-def test_a_report_is_small_whole_and_of_no_machine(project: Path) -> None:
+def test_report_is_small_complete_and_without_local_paths(project: Path) -> None:
     report = read_reports(FOLDER)[project.name]
     files = [project / "README.md", project / "report.yaml"]
 

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.sudo
 Run = Callable[..., pytest.RunResult]
 
 CAPABILITIES = "+setuid,+setgid,+dac_override"
-AS_SOMEBODY = ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-AS_SOMEBODY += [f"--inh-caps={CAPABILITIES}", f"--ambient-caps={CAPABILITIES}"]
+AS_UNPRIVILEGED_USER = ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+AS_UNPRIVILEGED_USER += [f"--inh-caps={CAPABILITIES}", f"--ambient-caps={CAPABILITIES}"]
 
 LOGGING = '#!/bin/sh\nprintf "%s\\n" "$*" >> "${0%/*}/log"\n'
 WILLING = (
@@ -71,9 +71,9 @@ def sudo(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Sudo:
 
 
 @pytest.fixture
-def run_as_somebody(pytester: pytest.Pytester) -> Run:
+def run_unprivileged(pytester: pytest.Pytester) -> Run:
     def run(*args: str) -> pytest.RunResult:
-        return pytester.run(*AS_SOMEBODY, sys.executable, "-m", "pytest", "-ra", *args)
+        return pytester.run(*AS_UNPRIVILEGED_USER, sys.executable, "-m", "pytest", "-ra", *args)
 
     return run
 
@@ -88,8 +88,8 @@ def test_root_runs_the_test_itself(pytester: pytest.Pytester, sudo: Sudo) -> Non
     assert sudo.calls() == []
 
 
-def test_somebody_elses_marked_tests_run_as_root_fixtures_and_all(
-    pytester: pytest.Pytester, sudo: Sudo, run_as_somebody: Run
+def test_marked_tests_without_root_run_as_root_with_their_fixtures(
+    pytester: pytest.Pytester, sudo: Sudo, run_unprivileged: Run
 ) -> None:
     sudo.install(WILLING)
     pytester.makepyfile(
@@ -107,7 +107,7 @@ def test_somebody_elses_marked_tests_run_as_root_fixtures_and_all(
         """
     )
 
-    result = run_as_somebody("--strict-markers")
+    result = run_unprivileged("--strict-markers")
 
     result.assert_outcomes(passed=5)
     first, *runs = sudo.calls()
@@ -122,7 +122,7 @@ def test_somebody_elses_marked_tests_run_as_root_fixtures_and_all(
 
 
 @pytest.mark.slow("whole runs of pytest; single tests under sudo are in make test")
-def test_every_outcome_is_the_privileged_ones(pytester: pytest.Pytester, sudo: Sudo, run_as_somebody: Run) -> None:
+def test_every_outcome_is_the_privileged_ones(pytester: pytest.Pytester, sudo: Sudo, run_unprivileged: Run) -> None:
     sudo.install(WILLING)
     pytester.makepyfile(
         """
@@ -133,7 +133,7 @@ def test_every_outcome_is_the_privileged_ones(pytester: pytest.Pytester, sudo: S
         @pytest.mark.skipif(os.geteuid() == 0, reason="root has no use for it")
         def test_is_skipped_for_root(): pass
         @pytest.mark.skipif(os.geteuid() != 0, reason="not for somebody")
-        def test_is_skipped_for_somebody(): assert os.geteuid() == 0
+        def test_is_skipped_for_a_user(): assert os.geteuid() == 0
         @pytest.mark.xfail(reason="known", strict=True)
         def test_fails_as_expected(): assert False
         def test_gives_up(): pytest.xfail("midway")
@@ -145,7 +145,7 @@ def test_every_outcome_is_the_privileged_ones(pytester: pytest.Pytester, sudo: S
         """
     )
 
-    result = run_as_somebody()
+    result = run_unprivileged()
 
     result.assert_outcomes(passed=1, failed=3, skipped=2, xfailed=2)
     result.stdout.fnmatch_lines_random(
@@ -158,8 +158,8 @@ def test_every_outcome_is_the_privileged_ones(pytester: pytest.Pytester, sudo: S
     result.stdout.no_fnmatch_line("*reason: *")
 
 
-def test_what_became_of_a_test_is_told_whatever_the_umask(
-    pytester: pytest.Pytester, sudo: Sudo, run_as_somebody: Run
+def test_outcome_of_a_test_is_reported_under_any_umask(
+    pytester: pytest.Pytester, sudo: Sudo, run_unprivileged: Run
 ) -> None:
     sudo.install(SECRETIVE)
     pytester.makepyfile(
@@ -172,7 +172,7 @@ def test_what_became_of_a_test_is_told_whatever_the_umask(
         """
     )
 
-    result = run_as_somebody()
+    result = run_unprivileged()
 
     result.assert_outcomes(skipped=1, xfailed=1)
     told = (sudo.folder / "read").read_text()
@@ -180,7 +180,7 @@ def test_what_became_of_a_test_is_told_whatever_the_umask(
 
 
 def test_a_module_that_root_cannot_import_fails_the_test(
-    pytester: pytest.Pytester, sudo: Sudo, run_as_somebody: Run
+    pytester: pytest.Pytester, sudo: Sudo, run_unprivileged: Run
 ) -> None:
     sudo.install(WILLING)
     pytester.makepyfile(
@@ -193,7 +193,7 @@ def test_a_module_that_root_cannot_import_fails_the_test(
         """
     )
 
-    result = run_as_somebody()
+    result = run_unprivileged()
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*OSError: not for root*"])
@@ -208,20 +208,20 @@ def test_a_module_that_root_cannot_import_fails_the_test(
     ids=["no sudo", "a password"],
 )
 def test_without_sudo_the_reason_is_given(
-    pytester: pytest.Pytester, sudo: Sudo, run_as_somebody: Run, script: str, reason: str
+    pytester: pytest.Pytester, sudo: Sudo, run_unprivileged: Run, script: str, reason: str
 ) -> None:
     if script:
         sudo.install(script)
     pytester.makepyfile("import pytest\n@pytest.mark.sudo\ndef test_it(): raise OSError")
 
-    result = run_as_somebody()
+    result = run_unprivileged()
 
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines([f"SKIPPED*: {reason}"])
 
 
 def test_a_sudo_that_gives_no_root_is_not_asked_again_and_again(
-    pytester: pytest.Pytester, sudo: Sudo, run_as_somebody: Run
+    pytester: pytest.Pytester, sudo: Sudo, run_unprivileged: Run
 ) -> None:
     sudo.install(POWERLESS)
     # All programs but sudo are found, so that only the privilege is missing.
@@ -229,7 +229,7 @@ def test_a_sudo_that_gives_no_root_is_not_asked_again_and_again(
     (sudo.folder / "true").symlink_to("/usr/bin/true")
     pytester.makepyfile("import pytest\n@pytest.mark.sudo\ndef test_it(): pass")
 
-    result = run_as_somebody()
+    result = run_unprivileged()
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*sudo was meant to make this pytest root, and did not*"])
@@ -237,7 +237,7 @@ def test_a_sudo_that_gives_no_root_is_not_asked_again_and_again(
 
 
 @pytest.mark.slow("whole runs of pytest; single tests under sudo are in make test")
-def test_under_xdist_each_marked_test_runs_once(pytester: pytest.Pytester, sudo: Sudo, run_as_somebody: Run) -> None:
+def test_under_xdist_each_marked_test_runs_once(pytester: pytest.Pytester, sudo: Sudo, run_unprivileged: Run) -> None:
     sudo.install(WILLING)
     pytester.makeini("[pytest]\naddopts = -n 2 --dist loadgroup")
     pytester.makepyfile(
@@ -253,14 +253,14 @@ def test_under_xdist_each_marked_test_runs_once(pytester: pytest.Pytester, sudo:
         """
     )
 
-    result = run_as_somebody()
+    result = run_unprivileged()
 
     result.assert_outcomes(passed=5)
     assert len([call for call in sudo.calls() if call != "-n true"]) == 4
 
 
 def test_configuration_working_folder_and_environment_reach_the_privileged_run(
-    pytester: pytest.Pytester, sudo: Sudo, run_as_somebody: Run, monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester, sudo: Sudo, run_unprivileged: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sudo.install(WILLING)
     monkeypatch.setenv("CNI_PATH", "/opt/cni/bin with a space")
@@ -301,22 +301,22 @@ def test_it(pytestconfig, shared, plugged):
         "-o",
         "console_output_style=classic",
     ]
-    result = run_as_somebody(*configuration, "test_below.py")
+    result = run_unprivileged(*configuration, "test_below.py")
 
     result.assert_outcomes(passed=1)
 
 
-def test_marked_tests_can_be_left_out(pytester: pytest.Pytester, sudo: Sudo, run_as_somebody: Run) -> None:
+def test_marked_tests_can_be_left_out(pytester: pytest.Pytester, sudo: Sudo, run_unprivileged: Run) -> None:
     sudo.install(WILLING)
     pytester.makepyfile("import pytest\n@pytest.mark.sudo\ndef test_marked(): pass\ndef test_unmarked(): pass")
 
-    run_as_somebody("-m", "not sudo").assert_outcomes(passed=1, deselected=1)
-    run_as_somebody("-k", "unmarked").assert_outcomes(passed=1, deselected=1)
+    run_unprivileged("-m", "not sudo").assert_outcomes(passed=1, deselected=1)
+    run_unprivileged("-k", "unmarked").assert_outcomes(passed=1, deselected=1)
     assert sudo.calls() == []
 
 
-def test_root_leaves_no_files_in_the_tree_of_somebody(
-    pytester: pytest.Pytester, sudo: Sudo, run_as_somebody: Run
+def test_root_run_leaves_no_files_in_the_tree_of_a_user(
+    pytester: pytest.Pytester, sudo: Sudo, run_unprivileged: Run
 ) -> None:
     sudo.install(WILLING)
     pytester.makepyfile("import pytest\n@pytest.mark.sudo\ndef test_it(): pass")
@@ -329,7 +329,7 @@ def test_root_leaves_no_files_in_the_tree_of_somebody(
     pytester_own = {pytester.path / "stdout", pytester.path / "stderr"}
     before = of_root()
 
-    run_as_somebody().assert_outcomes(passed=1)
+    run_unprivileged().assert_outcomes(passed=1)
 
     assert of_root() == before
     assert (pytester.path / ".pytest_cache").stat().st_uid == 65534

@@ -184,7 +184,7 @@ def test_round_robin_takes_the_ranges_in_turn(last: str, expected: list[int]) ->
     assert order(range_set, last) == [f"10.0.{third}.2" for third in expected]
 
 
-def test_no_gateway_is_handed_out_not_even_that_of_another_set() -> None:
+def test_gateways_of_all_sets_are_excluded() -> None:
     one, other = sets(
         [{"subnet": "192.0.2.0/24", "rangeStart": "192.0.2.9", "rangeEnd": "192.0.2.12", "gateway": "192.0.2.10"}],
         [{"subnet": "192.0.2.0/24", "rangeStart": "192.0.2.20", "rangeEnd": "192.0.2.21", "gateway": "192.0.2.12"}],

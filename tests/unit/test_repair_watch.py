@@ -44,7 +44,7 @@ def watched(losses: Iterable[bool]) -> list[str]:
     return log
 
 
-def test_it_repairs_at_the_start_and_reads_the_caches_again_later() -> None:
+def test_watch_repairs_at_the_start_and_rereads_the_caches_later() -> None:
     log = watched([False, False, False, False])
 
     begin = ["confirm", "repair", "wait 0"]

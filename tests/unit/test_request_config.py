@@ -49,7 +49,7 @@ def test_name_and_version_are_the_lists_and_the_rest_is_unaltered() -> None:
     }
 
 
-def test_it_is_one_line_of_compact_json() -> None:
+def test_request_configuration_is_one_line_of_compact_json() -> None:
     listed = network(ipam={"type": "host-local", "note": "two\nlines"})
 
     text = request_config(listed, listed.plugins[0], attachment=ATTACHMENT)
@@ -58,7 +58,7 @@ def test_it_is_one_line_of_compact_json() -> None:
     assert b'"ipam":{"type":"host-local",' in text
 
 
-def test_capabilities_are_replaced_by_what_is_both_declared_and_supplied() -> None:
+def test_runtime_config_has_capabilities_that_are_declared_and_supplied() -> None:
     ports = [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]
     given = {"portMappings": ports, "ips": ["10.1.0.9"], "mac": "c2:11:22:33:44:55"}
     attachment = ContainerAttachment("pod1", "", "eth0", capability_args=given)
@@ -70,13 +70,13 @@ def test_capabilities_are_replaced_by_what_is_both_declared_and_supplied() -> No
     assert "capabilities" not in request
 
 
-def test_no_runtime_config_where_nothing_matches() -> None:
+def test_runtime_config_is_absent_without_matching_capabilities() -> None:
     listed = network(capabilities={"bandwidth": True}, runtimeConfig={"bandwidth": {}})
 
     assert "runtimeConfig" not in requested(listed, attachment=ContainerAttachment("p", "", "e", (), {"mac": "x"}))
 
 
-def test_a_previous_result_is_there_only_when_there_is_one() -> None:
+def test_prev_result_is_sent_only_if_given() -> None:
     listed = network(prevResult={"ips": []}, PrevResult={"ips": []})
 
     assert {"prevResult", "PrevResult"}.isdisjoint(requested(listed))
@@ -135,7 +135,7 @@ def test_the_environment_of_an_attachment() -> None:
     }
 
 
-def test_what_is_no_json_is_never_sent() -> None:
+def test_values_that_are_no_json_are_never_sent() -> None:
     listed = network(capabilities={"speed": True})
 
     with pytest.raises(ValueError, match="not JSON compliant"):

@@ -51,7 +51,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file_is_where_and_what_libcni_would_write(cache: ResultCache, tmp_path: Path) -> None:
+def test_file_has_the_path_and_content_of_libcni(cache: ResultCache, tmp_path: Path) -> None:
     cache.store(NETWORK, ATTACHMENT, RESULT)
 
     path = tmp_path / "cni" / "results" / "mynet-pod1-eth0"
@@ -61,7 +61,7 @@ def test_a_file_is_where_and_what_libcni_would_write(cache: ResultCache, tmp_pat
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_what_is_empty_is_left_out(cache: ResultCache, path: Path) -> None:
+def test_empty_keys_are_left_out(cache: ResultCache, path: Path) -> None:
     cache.store(NETWORK, ContainerAttachment("pod1", "", "eth0"), {})
 
     assert list(json.loads(path.read_text())) == ["kind", "containerId", "config", "ifName", "networkName"]
@@ -84,7 +84,7 @@ def test_a_bare_result_of_old_libcni_is_read(cache: ResultCache, path: Path, war
     assert warnings == []
 
 
-def test_nothing_cached_is_none_without_a_word(cache: ResultCache, warnings: list[str]) -> None:
+def test_missing_cached_result_is_none_without_a_warning(cache: ResultCache, warnings: list[str]) -> None:
     assert cache.load("mynet", "pod1", "eth0") is None
     assert cache.attachments() == []
     assert not cache.holds("mynet", "pod1", "eth0")
@@ -109,7 +109,7 @@ def test_nothing_cached_is_none_without_a_word(cache: ResultCache, warnings: lis
         (LIBCNI_FILE.replace('"networkName":"mynet"', '"networkName":"mynet-pod1"'), "it is of network mynet-pod1"),
     ],
 )
-def test_a_file_that_makes_no_sense_is_none_and_a_warning(
+def test_unreadable_cached_result_is_none_and_a_warning(
     cache: ResultCache, path: Path, warnings: list[str], content: str, reason: str
 ) -> None:
     path.write_text(content)

@@ -59,7 +59,7 @@ SHAPES = {
 }
 
 
-def told_by(version: str) -> Result:
+def sample_of_version(version: str) -> Result:
     """What of the sample result a configuration of `version` can say."""
     result = sample_result()
     if not at_least(version, "1.1.0"):
@@ -87,21 +87,21 @@ def test_each_version_round_trips(version: str) -> None:
 
     read = Result.decode_any(shape)
 
-    assert read == told_by(version)
+    assert read == sample_of_version(version)
     assert read.encode_as(version) == shape
 
 
 @pytest.mark.parametrize("later", SUPPORTED)
 @pytest.mark.parametrize("earlier", SUPPORTED)
-def test_what_an_earlier_version_said_survives_a_later_one(earlier: str, later: str) -> None:
+def test_result_survives_conversion_to_a_later_version_and_back(earlier: str, later: str) -> None:
     """Both directions: up and down again, and whatever is printed between two equal versions."""
     said = min((earlier, later), key=SUPPORTED.index)
 
     between = Result.decode_any(sample_result().encode_as(earlier)).encode_as(later)
 
-    assert Result.decode_any(between) == told_by(said)
+    assert Result.decode_any(between) == sample_of_version(said)
     assert between["cniVersion"] == later
-    assert Result.decode_any(between).encode_as(earlier) == told_by(said).encode_as(earlier)
+    assert Result.decode_any(between).encode_as(earlier) == sample_of_version(said).encode_as(earlier)
 
 
 @pytest.mark.parametrize("version", SUPPORTED)
@@ -111,7 +111,7 @@ def test_prev_result_is_read_in_any_version(tmp_path: Path, version: str) -> Non
 
     args = Sample(tmp_path).accepted("ADD", configuration(prevResult=given))
 
-    assert args.prev_result == told_by(version)
+    assert args.prev_result == sample_of_version(version)
 
 
 @pytest.mark.parametrize("version", SUPPORTED)
@@ -156,7 +156,7 @@ def test_an_empty_result_is_its_version_alone(version: str) -> None:
     assert Result().encode_as(version) == {"cniVersion": version}
 
 
-def test_zero_is_a_value_where_absent_means_something_else() -> None:
+def test_zero_is_kept_for_keys_that_differ_when_absent() -> None:
     """`interface: 0` is the first interface, `table: 0` and `scope: 0` the kernel's unspecified and global."""
     result = Result(
         interfaces=[Interface(name="eth0")],
@@ -181,7 +181,7 @@ def test_keys_of_1_1_0_are_written_and_read() -> None:
     assert interface.encode() == given
 
 
-def test_what_podman_puts_in_prev_result_is_read() -> None:
+def test_prev_result_of_podman_is_read() -> None:
     """Podman 4.3 with cniVersion 0.4.0: an empty dns, the address's version, and nothing that is null matters."""
     given: dict[str, object] = {
         "cniVersion": "0.4.0",
@@ -249,7 +249,7 @@ def reference_result(folder: Path, version: str) -> dict[str, Any]:
 
 @pytest.mark.skipif(not REFERENCE.exists(), reason="Debian's containernetworking-plugins is not installed")
 @pytest.mark.parametrize("version", [version for version in SUPPORTED if version != "1.1.0"])
-def test_the_shapes_are_those_of_the_reference_plugins(tmp_path: Path, version: str) -> None:
+def test_results_equal_results_of_the_reference(tmp_path: Path, version: str) -> None:
     """But for one key: Go cannot leave out an empty `dns`, which SPEC.md has as optional; nobody reads it as more."""
     printed = reference_result(tmp_path, version)
     assert printed.pop("dns") == {}

@@ -122,7 +122,7 @@ def test_containerd_2_imports_drop_ins_without_a_configuration_file(tmp_path: Pa
     assert bin_dirs(only(tmp_path)) == ["/drop-in"]
 
 
-def test_containerd_whose_cri_plugin_is_disabled(tmp_path: Path) -> None:
+def test_containerd_with_disabled_cri_plugin_is_unused(tmp_path: Path) -> None:
     write(tmp_path, CONTAINERD, 'disabled_plugins = ["cri"]\n')
 
     assert "disabled_plugins" in only(tmp_path).unused

@@ -56,7 +56,7 @@ ADDED = (call("ADD", 1, 0, 1), call("ADD", 2, 2, 3))
 DELETED = (call("DEL", 2, 4, 5), call("DEL", 1, 6, 7))
 
 
-def test_a_life_of_a_container_is_as_demanded() -> None:
+def test_complete_history_of_a_container_has_no_breach() -> None:
     found = findings(*ADDED, *DELETED)
 
     assert {name for name, finding in found.items() if finding.breaches} == set()
@@ -89,7 +89,7 @@ def test_operations_overlap_by_the_order_of_starts_and_ends() -> None:
 
 
 @pytest.mark.parametrize("collection", [(0, 7), (2, 3), (4, 9)])
-def test_a_gc_overlaps_an_add_whichever_starts_first(collection: tuple[int, int]) -> None:
+def test_gc_overlaps_an_add_in_either_order(collection: tuple[int, int]) -> None:
     added = (call("ADD", 1, 1, 3), call("ADD", 2, 5, 6))
 
     assert "gc-alone" in breached(*added, call("GC", 1, *collection))
@@ -126,7 +126,7 @@ def test_a_changed_number_is_another_value(numbers: list[object]) -> None:
     assert "fields-unchanged" in breached(changed, ADDED[1], *DELETED)
 
 
-def test_without_evidence_of_its_versions_a_runtime_is_not_judged_by_them() -> None:
+def test_runtime_of_unknown_version_is_not_judged_by_versions() -> None:
     older = [call("ADD", 1, 0, 1, cniVersion="1.0.0")]
 
     assert findings(*older)["version-highest"].outcome is Outcome.NOT_EXAMINED

@@ -67,7 +67,7 @@ def test_environment_as_pythons_own_reading_of_it() -> None:
 
 
 @pytest.mark.parametrize("code", [0, 1, 255, -9, 2**31 - 1, -(2**31)])
-def test_answer(code: int) -> None:
+def test_answer_has_code_log_and_result(code: int) -> None:
     assert list(encode_answer(code, b"log", b"result")) == [b"X" + number(code) + number(3) + b"logresult"]
 
 
@@ -83,7 +83,7 @@ def test_long_answer_comes_in_pieces_and_its_end_makes_it_valid() -> None:
     assert len(list(encode_answer(0, b"l" * 5, b"r" * (PIECE_BYTES - 5)))) == 1
 
 
-def test_signal() -> None:
+def test_signal_packet_is_decoded() -> None:
     assert decode_signal(b"T\x0f") == 15
 
 

@@ -63,7 +63,7 @@ def any_behaviour(chance: random.Random) -> Callable[[Any], object]:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_whatever_comes_there_is_one_answer(tmp_path: Path, seed: int) -> None:
+def test_random_input_gets_exactly_one_answer(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 -- a failure must be repeatable
     sample = Sample(tmp_path, behave=any_behaviour(chance))
     seen = set()

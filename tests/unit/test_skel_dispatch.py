@@ -44,7 +44,7 @@ def raising(error: BaseException) -> Callable[[object], None]:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )
-def test_whatever_a_plugin_raises_is_code_999(tmp_path: Path, verb: str, error: BaseException, message: str) -> None:
+def test_any_exception_of_a_plugin_is_code_999(tmp_path: Path, verb: str, error: BaseException, message: str) -> None:
     sample = Sample(tmp_path, behave=raising(error))
 
     outcome = sample.run(verb)
@@ -68,9 +68,7 @@ def test_whatever_a_plugin_raises_is_code_999(tmp_path: Path, verb: str, error: 
         (OSError(), "OSError"),
     ],
 )
-def test_what_the_kernel_refused_is_code_999_without_a_trace(
-    tmp_path: Path, verb: str, error: OSError, message: str
-) -> None:
+def test_os_error_is_code_999_without_a_traceback(tmp_path: Path, verb: str, error: OSError, message: str) -> None:
     outcome = Sample(tmp_path, behave=raising(error)).run(verb)
 
     assert json.loads(outcome.stdout) == {"cniVersion": "1.1.0", "code": 999, "msg": message}
@@ -140,7 +138,7 @@ def test_a_verb_without_a_function_succeeds() -> None:
     assert outcomes == {(b"", b"", 0)}
 
 
-def test_what_a_plugin_is_given(tmp_path: Path) -> None:
+def test_plugin_gets_its_parsed_arguments(tmp_path: Path) -> None:
     config = configuration(ipam={"type": "host-local", "ranges": [[{"subnet": "10.1.0.0/16"}]]}, mtu=1400)
     stdin = json.dumps(config).encode()
 
@@ -157,7 +155,7 @@ def test_what_a_plugin_is_given(tmp_path: Path) -> None:
     assert args.prev_result is None
 
 
-def test_what_the_kernel_still_works_on_is_waited_for_in_order_by_the_contexts_owner() -> None:
+def test_deferred_work_is_finished_in_order_by_the_owner_of_the_context() -> None:
     waited: list[str] = []
 
     def delete(args: Args[Config]) -> None:

@@ -90,7 +90,7 @@ return Result()
 
 
 @pytest.mark.parametrize("number", ENDING)
-def test_a_step_is_finished_and_the_next_not_begun(tmp_path: Path, number: signal.Signals) -> None:
+def test_signal_lets_the_present_step_finish(tmp_path: Path, number: signal.Signals) -> None:
     sample = Sample(tmp_path, STEPS, number)
 
     assert sample.run() == ended_by(number)
@@ -127,7 +127,7 @@ def test_a_plugin_that_waits_without_saying_so_ends_too(tmp_path: Path, wait: st
     assert sample.files() == ["x"]
 
 
-def test_a_success_is_one_though_the_signal_came_before_it_was_printed(tmp_path: Path) -> None:
+def test_success_counts_if_the_signal_comes_before_its_output(tmp_path: Path) -> None:
     assert Sample(tmp_path, "end()\nreturn Result()").run() == (0, {"cniVersion": "1.1.0"})
 
 
@@ -189,7 +189,7 @@ def test_host_local_does_not_wait_for_a_lock_any_longer(
     assert set(net.reservations().values()) == {"other\r\neth0"}
 
 
-def test_nothing_comes_twice() -> None:
+def test_interruption_is_raised_once() -> None:
     interruption = Interruption()
 
     with pytest.raises(InterruptionError, match="reason"), interruption.waiting():

@@ -42,6 +42,6 @@ def test_cni_args_are_pairs(text: str, pairs: dict[str, str]) -> None:
     assert parse_cni_args(text) == pairs
 
 
-def test_what_a_plugin_does_not_know_it_does_not_see() -> None:
+def test_unknown_cni_args_are_not_passed_to_the_plugin() -> None:
     assert select_cni_args({"IgnoreUnknown": "True", "IP": "a", "X": "b"}, ("IP",)) == {"IP": "a"}
     assert select_cni_args({"IgnoreUnknown": "0", "IP": "a"}, ("IP",)) == {"IP": "a"}

@@ -53,7 +53,7 @@ def test_del_from_an_own_descriptor_is_as_without_a_namespace_and_refused_afterw
 
 
 @pytest.mark.parametrize("failure", [CniError(Code.TRY_AGAIN_LATER, "busy"), Verbatim('{"code": 11}', 1)])
-def test_del_from_it_that_fails_says_so_itself(tmp_path: Path, failure: CniError | Verbatim) -> None:
+def test_del_in_the_own_namespace_keeps_the_error_of_the_plugin(tmp_path: Path, failure: CniError | Verbatim) -> None:
     def fail(_: object) -> Verbatim:
         if isinstance(failure, CniError):
             raise failure
@@ -64,7 +64,7 @@ def test_del_from_it_that_fails_says_so_itself(tmp_path: Path, failure: CniError
     assert json.loads(outcome.stdout)["code"] == Code.TRY_AGAIN_LATER
 
 
-def test_it_is_known_under_any_name(tmp_path: Path) -> None:
+def test_own_namespace_is_recognized_under_any_path(tmp_path: Path) -> None:
     link = tmp_path / "netns"
     link.symlink_to(f"/proc/{os.getpid()}/ns/net")
 
@@ -73,12 +73,12 @@ def test_it_is_known_under_any_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verb", ["ADD", "DEL"])
 @pytest.mark.parametrize("override", ["1", "true", "TRUE"])
-def test_an_override_allows_it(tmp_path: Path, verb: str, override: str) -> None:
+def test_own_namespace_is_accepted_with_the_override(tmp_path: Path, verb: str, override: str) -> None:
     Sample(tmp_path).accepted(verb, None, CNI_NETNS=OWN, CNI_NETNS_OVERRIDE=override)
 
 
 @pytest.mark.parametrize("verb", ["CHECK", "GC", "STATUS"])
-def test_other_verbs_may_name_it(tmp_path: Path, verb: str) -> None:
+def test_other_verbs_may_name_the_own_namespace(tmp_path: Path, verb: str) -> None:
     Sample(tmp_path).accepted(verb, None, CNI_NETNS=OWN)
 
 

@@ -59,7 +59,7 @@ def test_unknown_keys_are_ignored() -> None:
     assert Settings.decode({"name": "a", "vlanTrunk": [], "": 1}) == Settings(name="a")
 
 
-def test_what_is_written_is_read_back_the_same() -> None:
+def test_record_survives_encoding_and_decoding() -> None:
     settings = Settings(
         name="a",
         limit=0,
@@ -73,7 +73,7 @@ def test_what_is_written_is_read_back_the_same() -> None:
     assert Settings.decode(settings.encode()) == settings
 
 
-def test_what_is_empty_by_default_is_not_written_and_what_is_not_is() -> None:
+def test_empty_defaults_are_omitted_and_other_defaults_are_written() -> None:
     assert Settings(name="").encode() == {"name": "", "mtu": 1500}
     assert Settings(name="", mtu=0, limit=0).encode() == {"name": "", "mtu": 0, "limit": 0}
 
@@ -109,7 +109,7 @@ def test_a_misspelt_field_is_the_authors_mistake() -> None:
         Port(port=80)  # type: ignore[call-arg]
 
 
-def test_a_record_shows_what_it_holds() -> None:
+def test_repr_of_a_record_shows_its_fields() -> None:
     assert repr(Port(host_port=80)) == "Port(host_port=80, protocol='tcp')"
 
 
@@ -158,7 +158,7 @@ def test_values_are_read_as_go_reads_them(decode: Callable[[object, str], Any], 
         (mac, 1),
     ],
 )
-def test_what_go_refuses_is_refused(decode: Callable[[object, str], Any], value: object) -> None:
+def test_values_that_go_refuses_are_refused(decode: Callable[[object, str], Any], value: object) -> None:
     with pytest.raises(CniError, match=r"^key: expected ") as raised:
         decode(value, "key")
 
@@ -207,7 +207,7 @@ def test_a_tolerant_record_has_a_default_for_a_key_that_cannot_be_read_and_tells
         ({"name": "a", "place": {"folder": 5}}, "place.folder: expected a string, got 5"),
     ],
 )
-def test_reading_a_key_raises_where_nothing_can_stand_for_it(value: object, message: str) -> None:
+def test_tolerant_record_raises_for_a_bad_key_without_default(value: object, message: str) -> None:
     holder, told = tolerant(value)
 
     assert told == [message]
@@ -223,7 +223,7 @@ def test_the_last_of_a_repeated_key_counts_for_a_tolerant_record_too() -> None:
 
 
 @pytest.mark.parametrize("value", [5, [], "text"])
-def test_a_tolerant_record_is_an_object_all_the_same(value: object) -> None:
+def test_tolerant_record_requires_an_object(value: object) -> None:
     with pytest.raises(CniError, match="expected an object"):
         tolerant(value)
 

@@ -152,7 +152,7 @@ def test_the_order_of_cni_args_is_free(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["1", "true", "TRUE", "True"])
-def test_unknown_cni_args_are_ignored_where_asked(tmp_path: Path, value: str) -> None:
+def test_unknown_cni_args_are_ignored_with_ignore_unknown(tmp_path: Path, value: str) -> None:
     assert Sample(tmp_path).accepted("ADD", None, CNI_ARGS=f"A=;B=2;IgnoreUnknown={value}").cni_args == {}
 
 
@@ -168,7 +168,7 @@ def test_a_plugin_without_keys_of_its_own_does_not_read_cni_args(tmp_path: Path,
 
 
 @pytest.mark.parametrize("environ", [{}, {"CNI_COMMAND": ""}, {"CNI_PATH": "/opt/cni/bin", "CNI_COMMAND": ""}])
-def test_called_by_hand_a_plugin_says_who_it_is(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_plugin_called_by_hand_prints_name_and_versions(tmp_path: Path, environ: dict[str, str]) -> None:
     """The first line is where nerdctl looks for the plugin's release; it wants exit code 0."""
     outcome = dispatch(Sample(tmp_path).plugin, environ, lambda: pytest.fail("stdin was read"))
 

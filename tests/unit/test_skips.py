@@ -46,7 +46,7 @@ REFUSED = ["test_with_a_mark", "test_without_a_program", "test_without_a_program
 
 
 @pytest.mark.parametrize(("folder", "refused"), [("unit", REFUSED), ("vm", []), ("runtime", [])])
-def test_only_the_kernel_is_a_reason(tmp_path: Path, folder: str, refused: list[str]) -> None:
+def test_skips_for_other_reasons_than_the_kernel_fail(tmp_path: Path, folder: str, refused: list[str]) -> None:
     module = tmp_path / folder / "test_skips.py"
     module.parent.mkdir()
     module.write_text(TESTS)

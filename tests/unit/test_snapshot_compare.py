@@ -59,14 +59,14 @@ def test_a_difference_is_a_record() -> None:
     ("pattern", "left"),
     [("node/sysctl/net.*", 1), ("files/*", 1), ("*/file/*/lock", 1), ("*", 0), ("pod/*", 2), ("sysctl", 2)],
 )
-def test_what_is_ignored(pattern: str, left: int) -> None:
+def test_ignored_patterns_leave_out_lines(pattern: str, left: int) -> None:
     before = snapshot(files={}, sysctls={"net.a": "0"})
     after = snapshot(files={"/run/lock": {"kind": "file", "size": 0}}, sysctls={"net.a": "1"})
 
     assert len(words(before, after, pattern)) == left
 
 
-def test_a_section_for_which_a_tool_is_missing_is_not_compared() -> None:
+def test_section_without_its_tool_is_not_compared() -> None:
     without = snapshot(missing=("tc is not installed",), links={})
     with_tool = snapshot(links={}, qdiscs={"tbf dev veth0 root": {}})
 
@@ -81,7 +81,7 @@ def test_a_namespace_in_one_of_the_snapshots_only_is_one_line() -> None:
     assert words(pod, nothing) == ["- pod1: namespace /run/netns/pod1 (links eth0, addresses 10.1.0.2/24 dev eth0)"]
 
 
-def test_the_same_label_at_another_path_is_the_same_place() -> None:
+def test_namespace_label_at_another_path_is_the_same_place() -> None:
     old = snapshot(links={"eth0": LINK})
     new = Snapshot(
         {**snapshot(links={"eth0": LINK}).sections, "node/namespace": {"/run/netns/new": {"state": "there"}}},
@@ -131,7 +131,7 @@ def test_a_link_that_keeps_its_value_has_not_changed() -> None:
         ("net.ipv6.conf.all.disable_ipv6", "net.ipv6.conf.default.disable_ipv6"),
     ],
 )
-def test_what_the_kernel_sets_along_is_not_told_twice(leader: str, follower: str) -> None:
+def test_sysctls_that_follow_another_are_one_line(leader: str, follower: str) -> None:
     def both(one: str, other: str) -> Snapshot:
         return snapshot(sysctls={leader: one, follower: other})
 
@@ -166,6 +166,6 @@ def test_json_both_ways() -> None:
         ({**Snapshot({}).to_document(), "folders": ["/a\0b"]}, r"folders: wanted a path, not '/a\\x00b'"),
     ],
 )
-def test_what_is_no_snapshot_is_refused(document: object, message: str) -> None:
+def test_invalid_snapshot_documents_are_refused(document: object, message: str) -> None:
     with pytest.raises(SnapshotError, match=message):
         Snapshot.from_document(document)

@@ -83,7 +83,7 @@ def test_folders_links_and_pipes(folder: Path) -> None:
     assert not any(name.startswith(f"{folder}/link/") for name in of(folder).sections["files"])
 
 
-def test_the_folder_itself_may_come(tmp_path: Path) -> None:
+def test_new_watched_folder_is_a_difference(tmp_path: Path) -> None:
     folder = tmp_path / "later"
     before = of(folder)
     folder.mkdir(mode=0o700)
@@ -93,7 +93,7 @@ def test_the_folder_itself_may_come(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"a\0b", b"x" * 5000])
-def test_what_is_long_or_no_text_is_told_by_its_digest(folder: Path, content: bytes) -> None:
+def test_long_or_binary_files_are_compared_by_digest(folder: Path, content: bytes) -> None:
     (folder / "blob").write_bytes(content)
     before = of(folder)
     (folder / "blob").write_bytes(content[:-1] + b"\0")

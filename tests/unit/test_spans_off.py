@@ -61,7 +61,7 @@ def test_without_a_recorder_there_is_no_system_call(tmp_path: Path) -> None:
     assert modules == ""
 
 
-def test_with_a_recorder_this_test_sees_system_calls(tmp_path: Path) -> None:
+def test_recorder_makes_visible_system_calls(tmp_path: Path) -> None:
     file = tmp_path / "trace"
     file.touch()
 

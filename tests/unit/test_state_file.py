@@ -36,7 +36,7 @@ def test_state_is_read_as_it_was_written(tmp_path: Path, files: StateFiles) -> N
     assert {name: json.loads(text) for name, text in stored(tmp_path).items()} == {"pod1:eth0": STATE}
 
 
-def test_only_root_reads_it_whatever_the_umask(tmp_path: Path, files: StateFiles) -> None:
+def test_state_file_is_readable_by_root_alone_under_any_umask(tmp_path: Path, files: StateFiles) -> None:
     before = os.umask(0)
     try:
         files.write("pod1", "eth0", STATE)

@@ -10,7 +10,7 @@ def fail(error: Exception) -> None:
     raise error
 
 
-def test_all_are_taken_and_the_failures_told_together() -> None:
+def test_all_steps_run_and_failures_are_raised_together() -> None:
     taken: list[str] = []
 
     def take_all() -> None:

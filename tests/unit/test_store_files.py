@@ -87,7 +87,7 @@ def test_no_lock_is_made_behind_a_link(net: HostLocal, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["last_reserved_ip.0", ".owners"])
 @kinds
-def test_what_is_rewritten_becomes_a_regular_file(
+def test_rewritten_path_becomes_a_regular_file(
     net: HostLocal, tmp_path: Path, make: Callable[[Path], object], name: str
 ) -> None:
     replace(net, name, make)

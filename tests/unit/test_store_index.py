@@ -124,7 +124,7 @@ def test_a_del_makes_and_replaces_no_file(net: HostLocal) -> None:
     assert before.keys() - after.keys() == {"10.0.0.3", "2001:db8::3"}
 
 
-def test_add_and_its_del_read_no_file_of_thousands_that_others_wrote(net: HostLocal) -> None:
+def test_add_and_del_read_no_file_of_thousands_by_others(net: HostLocal) -> None:
     net.folder.mkdir()
     few = system_calls(lambda: net.add("a"))
     net.succeed("DEL", "a")
@@ -152,7 +152,7 @@ def test_an_add_that_meets_few_addresses_in_use_lists_none(net: HostLocal, reser
     assert len(net.reservations()) == 2 * (reserved + 1)
 
 
-def test_del_of_what_others_wrote_opens_what_prev_result_names(net: HostLocal) -> None:
+def test_del_of_foreign_reservations_opens_only_files_of_prev_result(net: HostLocal) -> None:
     net = HostLocal(net.data_dir, subnet="10.0.0.0/16")
     seed(net)
 
@@ -173,7 +173,7 @@ def test_a_search_that_finds_nothing_reads_all_once(net: HostLocal) -> None:
     assert len(net.index()) == MANY
 
 
-def test_a_second_add_is_seen_in_a_small_folder_that_others_wrote(net: HostLocal) -> None:
+def test_second_add_is_refused_in_a_small_folder_of_other_programs(net: HostLocal) -> None:
     for number in range(20):
         net.write(f"10.0.0.{100 + number}", f"pod{number}\r\neth0")
 
@@ -188,7 +188,7 @@ def test_the_index_names_each_owner_s_addresses_and_is_sealed(net: HostLocal) ->
     assert net.is_sealed()
 
 
-def test_whatever_others_change_breaks_the_seal(net: HostLocal) -> None:
+def test_changes_of_other_programs_break_the_seal(net: HostLocal) -> None:
     net.add("a")
 
     net.write("10.0.0.50", "b\r\neth0")
@@ -294,7 +294,7 @@ def test_after_a_reboot_an_add_reads_all_once(net: HostLocal) -> None:
     assert system_calls(lambda: net.add("b")).count("open") < 20
 
 
-def test_what_an_add_of_the_reference_had_not_written_yet_is_released_too(net: HostLocal) -> None:
+def test_second_address_of_an_unfinished_reference_add_is_released(net: HostLocal) -> None:
     net.write("10.0.0.2", "pod\r\neth0")
     net.succeed("DEL", "nobody")  # between the two addresses, the reference lets go of the lock
     net.write("2001:db8::2", "pod\r\neth0")
@@ -359,7 +359,7 @@ def test_the_seal_of_another_boot_is_not_believed(net: HostLocal) -> None:
 
 @pytest.mark.parametrize("verb", ["ADD", "DEL", "GC"])
 @pytest.mark.parametrize("content", GARBAGE)
-def test_whatever_a_power_failure_leaves_of_the_index(net: HostLocal, content: bytes, verb: str) -> None:
+def test_damaged_index_is_rebuilt_by_each_verb(net: HostLocal, content: bytes, verb: str) -> None:
     net.add("a")
     net.add("b")
     (net.folder / ".owners").write_bytes(content)
@@ -380,7 +380,7 @@ def test_whatever_a_power_failure_leaves_of_the_index(net: HostLocal, content: b
 
 
 @pytest.mark.parametrize("content", GARBAGE)
-def test_and_in_a_folder_too_large_to_be_read_at_once(net: HostLocal, content: bytes) -> None:
+def test_damaged_index_of_a_large_folder_is_rebuilt(net: HostLocal, content: bytes) -> None:
     net.add("a")
     for number in range(100):
         net.write(f"10.0.1.{number}", "other\r\neth0")
@@ -437,7 +437,7 @@ def test_an_index_that_is_written_in_part_is_not_believed(net: HostLocal) -> Non
     assert len(net.reservations()) == 4
 
 
-def test_an_index_that_cannot_be_written_is_no_reason_to_fail(net: HostLocal) -> None:
+def test_verbs_work_without_a_writable_index(net: HostLocal) -> None:
     (net.folder / ".owners").mkdir(parents=True)
 
     assert net.add("a") == ["10.0.0.2", "2001:db8::2"]
@@ -477,7 +477,7 @@ def test_a_reservation_that_a_crash_left_blank_is_removed(
         assert given.addresses[0] == ("10.0.0.3" if kept else "10.0.0.2")
 
 
-def test_a_blank_link_or_folder_is_nobody_s_reservation_to_remove(net: HostLocal) -> None:
+def test_blank_link_and_folder_are_kept_by_del(net: HostLocal) -> None:
     net.write("blank", "")
     (net.folder / "blank").chmod(0o600)
     (net.folder / "10.0.0.2").symlink_to("blank")

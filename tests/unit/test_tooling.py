@@ -104,7 +104,7 @@ def test_the_path_of_the_checkout_may_have_spaces_and_quotes(checkout: Checkout,
     assert checkout.calls() == ["cni-harness add --exist-ok --network cni-harness pod1"]
 
 
-def test_a_compiler_that_comes_on_the_way_was_there_for_the_installation(checkout: Checkout, tmp_path: Path) -> None:
+def test_compiler_installed_by_make_counts_for_the_stamp(checkout: Checkout, tmp_path: Path) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
     for program in Path("/usr/bin").iterdir():
@@ -177,7 +177,7 @@ def test_test_fails_when_one_of_its_parts_fails(checkout: Checkout, program: str
 
 
 @pytest.mark.sudo
-def test_tests_run_where_they_cannot_reach_the_machines_network(checkout: Checkout) -> None:
+def test_tests_run_outside_the_network_namespace_of_the_machine(checkout: Checkout) -> None:
     checkout.make("test")
 
     namespaces = {program: (checkout.log.with_name(f"log.{program}")).read_text() for program in ("pytest", "pip")}
@@ -185,7 +185,7 @@ def test_tests_run_where_they_cannot_reach_the_machines_network(checkout: Checko
     assert namespaces["pytest"] != namespaces["pip"]
 
 
-def test_install_puts_plugins_and_a_list_where_runtimes_look(checkout: Checkout) -> None:
+def test_make_install_writes_plugins_and_a_list_into_the_default_folders(checkout: Checkout) -> None:
     checkout.make("install")
 
     assert checkout.calls()[-1] == "cni-harness install --bin-dir /opt/cni/bin --conf-dir /etc/cni/net.d --conf"
@@ -348,7 +348,7 @@ class TestNeed:
         assert self.need("bash=bash", "/usr/bin/env=coreutils", "module:json=python3") == (0, "", [])
 
     @pytest.mark.sudo
-    def test_installs_what_is_missing_and_only_that(self) -> None:
+    def test_only_missing_packages_are_installed(self) -> None:
         self.has_apt()
 
         code, _, calls = self.need("bash=bash", "no-such=one", "/no/such=two", "module:no_such=three")
@@ -388,13 +388,13 @@ done
         assert self.need("--into", str(folder), "bash=bash", "no-such=one")[2] == ["update", "install"]
         assert self.need("--into", str(folder), "no-such=one", "nor=two") == (0, "", ["update", "install"] * 2)
 
-    def test_names_what_is_missing_where_there_is_no_apt(self) -> None:
+    def test_missing_packages_are_named_without_apt(self) -> None:
         code, message, _ = self.need("no-such=one", "neither=two")
 
         assert (code, message) == (1, "missing here: one two (as root on Debian: apt-get install one two)\n")
 
     @pytest.mark.sudo
-    def test_names_what_is_missing_to_who_is_not_root(self) -> None:
+    def test_missing_packages_are_named_without_root(self) -> None:
         self.has_apt()
         # The right to search folders stays, wherever this tree is.
         somebody = ("/usr/bin/setpriv", "--reuid=65534", "--inh-caps=+dac_override", "--ambient-caps=+dac_override")
@@ -519,7 +519,7 @@ def test_the_wheel_made_without_a_compiler_runs_anywhere(tree: Path, tmp_path: P
 
 @pytest.mark.slow("further wheels; one is in make test")
 @pytest.mark.parametrize("missing", ["-nostdlib", "-static"])
-def test_where_the_best_launcher_cannot_be_linked_there_is_another(tree: Path, tmp_path: Path, missing: str) -> None:
+def test_wheel_has_a_launcher_if_nostdlib_or_static_linking_fails(tree: Path, tmp_path: Path, missing: str) -> None:
     cc = tmp_path / "cc"
     executable(cc, f'#!/bin/sh\ncase " $* " in *" {missing} "*) exit 1 ;; esac\nexec cc "$@"\n')
 

@@ -53,7 +53,7 @@ def sample() -> list[Span]:
     return spans
 
 
-def test_otlp_is_what_opentelemetry_s_own_definition_reads() -> None:
+def test_otlp_document_is_readable_by_opentelemetrys_definition() -> None:
     text = json.dumps(otlp_document(sample(), own_pid=OWN, version="1.2"))
 
     # The mapping of OTLP differs from Protobuf's in one point: IDs are hexadecimal, and Protobuf's bytes are base64.
@@ -266,7 +266,7 @@ def test_no_collector_costs_seconds_at_most() -> None:
     assert "Warning: no trace was exported" in ran.stdout
 
 
-def test_without_the_extra_the_warning_says_what_to_install(tmp_path: Path) -> None:
+def test_warning_without_the_otel_extra_names_the_install_command(tmp_path: Path) -> None:
     (tmp_path / "opentelemetry.py").write_text("")  # an import of the real package finds this module instead
 
     ran = run(OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9", PYTHONPATH=f"{tmp_path}:{ROOT}")

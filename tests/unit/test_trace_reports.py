@@ -114,7 +114,7 @@ def test_control_characters_do_not_reach_the_terminal(traced: Traced) -> None:
     assert not any(sign in text for text in traced.lines for sign in "\x1b\x07")
 
 
-def test_a_plugin_that_hangs_is_seen_while_it_hangs_and_shows_where(traced: Traced) -> None:
+def test_hanging_plugin_shows_its_open_step_before_it_ends(traced: Traced) -> None:
     def begun() -> list[str]:
         return [each.span.name for each in traced.events if isinstance(each, SpanBegun)]
 

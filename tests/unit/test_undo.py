@@ -30,7 +30,7 @@ class Work:
         raise error
 
 
-def test_nothing_is_taken_back_of_what_succeeds() -> None:
+def test_success_undoes_nothing() -> None:
     undone: list[int] = []
 
     with Undo(pytest.fail) as undo:
@@ -39,7 +39,7 @@ def test_nothing_is_taken_back_of_what_succeeds() -> None:
     assert undone == []
 
 
-def test_after_a_failure_it_goes_backwards() -> None:
+def test_undo_runs_in_reverse_after_a_failure() -> None:
     work = Work()
 
     with pytest.raises(KeyError):
@@ -59,7 +59,7 @@ def test_an_inverse_that_fails_is_logged_and_hides_nothing() -> None:
 
 
 @pytest.mark.parametrize("end", [SystemExit("took too long"), KeyboardInterrupt("Ctrl-C")])
-def test_the_end_of_the_process_comes_after_all_of_it(end: BaseException) -> None:
+def test_undo_completes_before_the_process_ends(end: BaseException) -> None:
     """The launcher may be killed, and a worker's time may be over, while an ADD that has failed takes things back."""
     work = Work(GeneratorExit("second"), end)
 
@@ -156,7 +156,7 @@ def test_a_resource_that_fails_to_close_after_a_success_fails_the_add() -> None:
     assert journal.lines[-1] == "close host"
 
 
-def test_an_inverse_that_finds_its_socket_closed_is_told_in_the_error_of_the_add() -> None:
+def test_error_of_an_add_names_inverses_with_a_closed_socket() -> None:
     """Only a log line showed that nothing was undone; a test of the failing ADD passed."""
     logged: list[str] = []
     undone: list[str] = []

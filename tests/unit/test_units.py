@@ -80,7 +80,7 @@ def test_units_are_not_for_an_installation_in_a_folder_of_its_own(cli: Cli) -> N
 
 
 @pytest.mark.needs("systemd")
-def test_systemd_understands_them(cli: Cli, tmp_path: Path) -> None:
+def test_installed_units_pass_systemd_analyze(cli: Cli, tmp_path: Path) -> None:
     cli.run("install", "--units", "--unit-dir", str(tmp_path / "units"))
 
     run = subprocess.run(
@@ -111,7 +111,7 @@ def test_odd_folders_survive_the_unit(cli: Cli, tmp_path: Path) -> None:
     assert "-socketpath" in run.stdout
 
 
-def test_systemd_is_told_to_listen(told: Path) -> None:
+def test_enable_starts_the_socket_unit(told: Path) -> None:
     enable(changed=False)
 
     assert told.read_text().splitlines() == [
@@ -121,7 +121,7 @@ def test_systemd_is_told_to_listen(told: Path) -> None:
     ]
 
 
-def test_server_of_the_installation_before_is_sent_away(told: Path) -> None:
+def test_enable_after_a_change_stops_the_running_server(told: Path) -> None:
     enable(changed=True)
 
     assert told.read_text().splitlines()[-1] == "stop cni-harness.service"
@@ -143,7 +143,7 @@ def test_dhcp_daemon_of_the_installation_before_is_started_anew(told: Path, unit
     assert told.read_text().splitlines() == [f"disable --now {names}", "daemon-reload"]
 
 
-def test_systemd_is_told_before_the_units_go_and_after(told: Path) -> None:
+def test_units_are_disabled_before_removal_and_reloaded_after(told: Path) -> None:
     with disabled([units.UNIT_DIR / "cni-harness.socket"]):
         assert told.read_text().splitlines() == ["disable --now cni-harness.socket cni-harness.service"]
 
@@ -161,7 +161,7 @@ def test_systemd_is_told_before_the_units_go_and_after(told: Path) -> None:
         ),
     ],
 )
-def test_units_that_somebody_removed_keep_nothing_from_being_taken_back(
+def test_uninstall_succeeds_with_already_removed_units(
     told: Path, unit_dir: Path, tmp_path: Path, removed: list[str], commands: list[str]
 ) -> None:
     for name in removed:
@@ -174,7 +174,7 @@ def test_units_that_somebody_removed_keep_nothing_from_being_taken_back(
     assert not unit_dir.exists()
 
 
-def test_what_systemd_refuses_keeps_the_units(told: Path, unit_dir: Path, tmp_path: Path) -> None:
+def test_refusal_of_systemd_keeps_the_units(told: Path, unit_dir: Path, tmp_path: Path) -> None:
     (told.parent / "path" / "systemctl.fails").touch()
 
     with (
@@ -193,7 +193,7 @@ def test_systemd_has_nothing_to_do_with_units_elsewhere(told: Path) -> None:
     assert told.read_text() == ""
 
 
-def test_what_systemd_refuses_is_said(told: Path) -> None:
+def test_refusal_of_systemd_is_in_the_error(told: Path) -> None:
     (told.parent / "path" / "systemctl.fails").touch()
 
     with pytest.raises(CommandError, match=r"systemctl daemon-reload: Unit no-such\.socket does not exist"):

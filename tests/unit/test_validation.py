@@ -177,7 +177,7 @@ def test_bad_value_is_a_problem_that_names_key_and_value(plugin: dict[str, Any],
         ),
     ],
 )
-def test_oddity_is_a_warning_and_no_problem(plugin: dict[str, Any], where: str, warning: str) -> None:
+def test_suspicious_keys_are_warnings_and_no_problems(plugin: dict[str, Any], where: str, warning: str) -> None:
     assert found(plugin) == ([], [f"plugins[0]{where}: {warning}"])
 
 
@@ -197,7 +197,7 @@ def test_oddity_is_a_warning_and_no_problem(plugin: dict[str, Any], where: str, 
         {"type": "portmap", "capabilities": {"portMappings": True}, "snat": True, "conditionsV4": ["-s", "x"]},
     ],
 )
-def test_what_plugins_take_is_fine(plugin: dict[str, Any]) -> None:
+def test_valid_configurations_have_no_problems(plugin: dict[str, Any]) -> None:
     assert found(plugin) == ([], [])
 
 
@@ -211,7 +211,7 @@ def test_unknown_key_of_a_list() -> None:
     ]
 
 
-def test_capitals_decide_nothing_where_a_schema_depends_on_a_value() -> None:
+def test_conditional_schemas_ignore_the_case_of_keys() -> None:
     problems, warnings = found({"Type": "bridge", "IPAM": {"TYPE": "host-local", "SUBNET": "10.95.0.0/33", "rnges": 1}})
 
     assert problems == ['plugins[0].ipam.subnet (bridge): expected a CIDR, got "10.95.0.0/33"']

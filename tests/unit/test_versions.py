@@ -29,7 +29,7 @@ def test_a_version_is_up_to_three_numbers(version: str, numbers: tuple[int, int,
     "version",
     ["abc", "1.1.0.0", "-1.0.0", "1..0", ".", "1.0.0-rc1", " 1.0.0", "1.0.0\n", "1.\u0661.0", "1." + "9" * 5000],
 )
-def test_anything_else_is_none(version: str) -> None:
+def test_invalid_version_is_a_decoding_failure(version: str) -> None:
     with pytest.raises(CniError) as raised:
         parse(version)
 

@@ -13,7 +13,7 @@ from tools.vm.debian import pack_checkout
 
 
 @pytest.mark.needs("rsync")
-def test_what_vagrant_leaves_out_is_left_out(tmp_path: Path) -> None:
+def test_checkout_copy_excludes_vagrants_exclusions(tmp_path: Path) -> None:
     vagrantfile = (ROOT / "Vagrantfile").read_text()
     excluded = re.search(r"rsync__exclude: (\[.*?\])", vagrantfile)
     assert excluded

@@ -118,7 +118,7 @@ def test_a_guest_that_takes_too_long_is_ended(make: Any, tmp_path: Path) -> None
         ("fpu vmx", "none", ["tcg"]),
     ],
 )
-def test_kvm_is_tried_where_the_processor_has_something_for_it(
+def test_kvm_is_tried_on_processors_with_virtualization(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: str, device: str, expected: list[str]
 ) -> None:
     cpuinfo = tmp_path / "cpuinfo"

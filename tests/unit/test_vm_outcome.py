@@ -51,7 +51,7 @@ FIRST = {"name": "vm.first", "tests": "2", "errors": "0"}
 AN_ERROR = {"name": "vm.second", "tests": "1", "errors": "1"}
 
 
-def test_all_went_well(report: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_successful_machines_return_0(report: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, suites = report(lambda *_: Machine(tmp_path / "second", 0, GOOD))
 
     assert (code, suites) == (0, [FIRST, FIRST | {"name": "vm.second"}])

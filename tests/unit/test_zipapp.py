@@ -42,21 +42,21 @@ def unpacked(archive: Path, home: Path) -> Path:
         return home / ".cache/cni-harness" / file.read(DIGEST).decode()
 
 
-def test_it_needs_python_and_nothing_else(one_file: Path, home: Path) -> None:
+def test_zipapp_needs_only_python(one_file: Path, home: Path) -> None:
     listed = start(one_file, home, "conformance", "--list", "--output=json")
 
     assert listed.returncode == 0, listed.stderr
     assert [each["id"] for each in json.loads(listed.stdout)["checks"]] == [check.id for check in checks()]
 
 
-def test_pages_are_made_of_templates_in_it(one_file: Path, home: Path) -> None:
+def test_zipapp_contains_the_page_templates(one_file: Path, home: Path) -> None:
     start(one_file, home, "--version")
 
     names = {path.name for path in (unpacked(one_file, home) / "site/harness/views/templates").iterdir()}
     assert names == {path.name for path in Path("harness/views/templates").iterdir()}
 
 
-def test_it_is_unpacked_once(one_file: Path, home: Path) -> None:
+def test_zipapp_is_unpacked_once(one_file: Path, home: Path) -> None:
     first = start(one_file, home, "--version")
     module = unpacked(one_file, home) / "site/harness/cli/main.py"
     before = module.stat()
@@ -118,7 +118,7 @@ def test_the_same_files_make_the_same_archive(one_file: Path, tmp_path: Path) ->
     assert os.access(one_file, os.X_OK)
 
 
-def test_it_is_for_any_processor(one_file: Path) -> None:
+def test_zipapp_has_no_native_code(one_file: Path) -> None:
     with ZipFile(one_file) as archive:
         files = {name: archive.read(name)[:4] for name in archive.namelist()}
 

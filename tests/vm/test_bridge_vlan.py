@@ -76,7 +76,7 @@ def test_a_port_is_in_the_vlans_of_the_configuration(
     network.succeed("CHECK", "one", prevResult=result)
 
 
-def test_pods_reach_those_of_their_vlan_alone(make_network: Callable[..., Network]) -> None:
+def test_pods_reach_only_pods_of_their_vlan(make_network: Callable[..., Network]) -> None:
     network = make_network(isGateway=False)
     for pod, vlan in (("one", 100), ("two", 100), ("other", 200)):
         network.add(pod, vlan=vlan)
@@ -239,7 +239,7 @@ def test_both_suites_on_one_bridge(
     assert theirs.ping("theirs", "10.88.0.1")
 
 
-def test_each_suite_takes_away_what_the_other_added(
+def test_each_suite_checks_and_deletes_pods_of_the_other(
     vlan_node: Node, make_network: Callable[..., Network], make_reference: Callable[..., Network]
 ) -> None:
     keys = {"vlan": 100, "ipMasq": True, "ipam": {"type": "host-local", "subnet": "10.88.0.0/24"}}

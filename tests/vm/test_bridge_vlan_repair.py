@@ -38,7 +38,7 @@ def vlans(node: Node) -> dict[str, dict[int, Any]]:
     }
 
 
-def test_what_is_deleted_by_hand_comes_back(make_network: Callable[..., Network]) -> None:
+def test_repair_restores_each_deleted_part(make_network: Callable[..., Network]) -> None:
     network = make_network(ipam={"type": "host-local", "subnet": "10.88.0.0/24"}, **IN_USE)
     node = network.node
     results = {pod: network.add(pod) for pod in ("one", "two")}

@@ -13,7 +13,7 @@ PARAMETERS = {
 }
 
 
-def test_a_node_inherits_none_of_it(node: Node) -> None:
+def test_nodes_inherit_no_forwarding_parameters(node: Node) -> None:
     inheriting = f"{node.path}-inheriting"
     files = [f"/proc/sys/net/ipv4/{name}" for name in PARAMETERS]
     create_namespace(inheriting)

@@ -210,7 +210,7 @@ def test_del(chain: Chain, way: str) -> None:
     assert vrfs(chain) == {}
 
 
-def test_the_namespace_is_gone(chain: Chain) -> None:
+def test_del_without_namespace_succeeds(chain: Chain) -> None:
     result = chain.add("one")
     remove_namespace(chain.namespace("one"))
 
@@ -218,7 +218,7 @@ def test_the_namespace_is_gone(chain: Chain) -> None:
     chain.delete("one", None, netns="")
 
 
-def test_what_stands_in_the_way_is_told(chain: Chain) -> None:
+def test_conflicting_tables_and_links_are_refused(chain: Chain) -> None:
     chain.plugins, vrf = chain.plugins[:1], chain.plugins[1]
     result = chain.add("one")
     netns = chain.namespace("one")

@@ -125,7 +125,7 @@ def test_without_a_server_nothing_is_left(node: Node, neighbour: Node, direct_bi
         assert node.ip("link", "show", "type", "macvlan", netns=network.namespace("one")) == []
 
 
-def test_an_add_that_nobody_waits_for_is_undone(direct: Network, daemon: Daemon, server: DhcpServer) -> None:
+def test_add_of_dhcp_is_undone_if_its_caller_ends(direct: Network, daemon: Daemon, server: DhcpServer) -> None:
     direct.add("one")
     server.stop()
     direct.node.pod_namespace("two")

@@ -9,7 +9,7 @@ from tests.dhcp_servers import Daemon, DhcpServer
 from tests.nodes import Node, until
 
 
-def test_another_program_listens(direct: Network, daemon: Daemon) -> None:
+def test_foreign_dhcp_daemon_is_named_in_the_error(direct: Network, daemon: Daemon) -> None:
     """The reference's daemon, which speaks HTTP; and the reference's plugin asks ours."""
     reference = REFERENCE_BIN_DIR / "dhcp"
     if not reference.exists():

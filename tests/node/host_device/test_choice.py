@@ -83,7 +83,7 @@ def test_by_kernel_path(unplugged: Network) -> None:
         ({"mtu": 67}, 7, "mtu: expected"),
     ],
 )
-def test_wrong_keys_are_told_and_no_obstacle_to_del(
+def test_add_refuses_wrong_keys_and_del_ignores_them(
     unplugged: Network, keys: dict[str, Any], code: int, told: str
 ) -> None:
     unplugged.node.pod_namespace("one")

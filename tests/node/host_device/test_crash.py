@@ -19,7 +19,7 @@ from tests.nodes import HANG, Node, until_usable
 
 
 @pytest.mark.parametrize("fault_at", [failing_at, answer_lost_at])
-def test_at_every_request_to_the_kernel(
+def test_add_with_any_failed_request_leaves_nothing(
     node: Node, direct_bin_dir: Path, fault_at: FaultAt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(device_record, "_LOCKED", str(node.var_lib_cni))

@@ -28,7 +28,7 @@ def test_the_pod_has_the_device_and_reaches_the_neighbour(either: Network, wire:
 
 
 @pytest.mark.parametrize("way", ["with the result", "without", "again", "without the namespace's path"])
-def test_it_comes_back_as_it_was(either: Network, way: str) -> None:
+def test_del_restores_the_device(either: Network, way: str) -> None:
     netns = either.node.pod_namespace("one")
     before = either.node.state()
     result = either.succeed("ADD", "one")
@@ -42,7 +42,7 @@ def test_it_comes_back_as_it_was(either: Network, way: str) -> None:
     assert list((either.node.var_lib_cni / "networks/net").glob("192.*")) == []
 
 
-def test_one_that_was_down_comes_back_down(network: Network) -> None:
+def test_device_that_was_down_comes_back_down(network: Network) -> None:
     node = network.node
     node.run(["ip", "link", "set", DEVICE, "alias", "to the rack", "down"])
     netns = node.pod_namespace("one")
@@ -77,7 +77,7 @@ def test_a_port_of_a_bridge_comes_back_to_it(network: Network) -> None:
         "ip link set eth0 address 02:00:00:00:00:01 mtu 1300",
     ],
 )
-def test_whatever_the_pod_did_to_it(network: Network, doing: str) -> None:
+def test_device_changed_in_the_pod_comes_back_as_before(network: Network, doing: str) -> None:
     netns = network.node.pod_namespace("one")
     before = network.node.state()
     network.succeed("ADD", "one")
@@ -88,7 +88,7 @@ def test_whatever_the_pod_did_to_it(network: Network, doing: str) -> None:
     assert_back(network, before, netns)
 
 
-def test_the_names_are_taken_on_the_other_side(network: Network) -> None:
+def test_device_moves_despite_equal_names_on_the_other_side(network: Network) -> None:
     """The host has an `eth0`, the pod a link with the device's name: neither one is touched."""
     node = network.node
     netns = node.pod_namespace("one")
@@ -104,7 +104,7 @@ def test_the_names_are_taken_on_the_other_side(network: Network) -> None:
     assert names(node, netns) == {"lo", DEVICE}
 
 
-def test_its_name_is_taken_when_it_comes_back(network: Network) -> None:
+def test_del_fails_if_the_device_name_is_taken_on_the_host(network: Network) -> None:
     node = network.node
     netns = node.pod_namespace("one")
     before = node.state()

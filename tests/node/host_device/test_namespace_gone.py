@@ -20,7 +20,7 @@ from tests.nodes import Neighbours, until
 
 
 @pytest.mark.parametrize("netns", [None, ""])
-def test_the_namespace_is_gone(network: Network, netns: str | None) -> None:
+def test_del_without_namespace_succeeds(network: Network, netns: str | None) -> None:
     node = network.node
     node.pod_namespace("one")
     before = node.state()

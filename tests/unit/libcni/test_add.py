@@ -23,7 +23,7 @@ def test_add_hands_each_result_to_the_next_plugin_and_returns_the_last(node: Nod
     assert result["cniVersion"] == "1.1.0"
 
 
-def test_every_plugin_is_told_of_the_attachment(node: Node) -> None:
+def test_every_plugin_gets_the_attachment(node: Node) -> None:
     node.libcni.add(network(), POD1)
 
     for call in node.take_calls():
@@ -38,7 +38,7 @@ def test_every_plugin_is_told_of_the_attachment(node: Node) -> None:
         assert call["config"]["runtimeConfig"] == {"portMappings": [{"hostPort": 80}]}
 
 
-def test_the_final_result_is_cached_with_what_was_asked(node: Node) -> None:
+def test_final_result_is_cached_with_attachment_and_configuration(node: Node) -> None:
     result = node.libcni.add(network(), POD1)
 
     cached = node.cache.load("mynet", "pod1", "eth0")
@@ -58,7 +58,7 @@ def test_a_result_in_another_version_is_converted_before_it_is_passed_on(node: N
     assert result == expected
 
 
-def test_a_failed_add_is_undone_by_every_plugin_and_raised_with_what_that_said(node: Node) -> None:
+def test_failed_add_is_undone_by_every_plugin_and_notes_undo_errors(node: Node) -> None:
     node.answer("second", "ADD", FAILURE)
     node.answer("second", "DEL", {"code": 100, "msg": "cannot"})
 
@@ -94,7 +94,7 @@ def test_a_result_that_cannot_be_cached_is_undone(node: Node) -> None:
     assert node.took() == ["ADD first", "DEL first"]
 
 
-def test_nothing_runs_where_a_plugin_is_missing(node: Node) -> None:
+def test_no_plugin_runs_if_one_is_missing(node: Node) -> None:
     with pytest.raises(PluginNotFoundError, match='ADD failed: no executable "fourth"'):
         node.libcni.add(network(types=("first", "fourth")), POD1)
 

@@ -19,7 +19,7 @@ def test_del_goes_in_reverse_with_the_final_result_and_forgets(node: Node) -> No
     assert not node.cached.exists()
 
 
-def test_del_uses_the_arguments_of_the_add_where_it_has_none(node: Node) -> None:
+def test_del_without_arguments_uses_the_arguments_of_the_add(node: Node) -> None:
     node.libcni.add(network(types=("first",)), POD1)
     node.take_calls()
 
@@ -45,7 +45,7 @@ def test_del_prefers_its_own_arguments(node: Node) -> None:
     assert call["config"]["runtimeConfig"] == {"portMappings": [{"hostPort": 1}]}
 
 
-def test_del_of_what_is_not_there_still_asks_every_plugin(node: Node) -> None:
+def test_del_without_cached_result_calls_every_plugin(node: Node) -> None:
     node.libcni.delete(network(), BARE_POD1)
 
     calls = node.take_calls()
@@ -67,7 +67,7 @@ def test_an_unreadable_cache_file_never_blocks_del(node: Node, content: str) -> 
     assert str(node.cached) in node.warnings[0]
 
 
-def test_a_cached_result_that_is_none_does_not_block_del(node: Node) -> None:
+def test_invalid_cached_result_does_not_block_del(node: Node) -> None:
     node.libcni.add(network(types=("first",)), POD1)
     node.take_calls()
     node.cached.write_text(node.cached.read_text().replace('"interfaces":[', '"ips":5,"interfaces":['))

@@ -7,7 +7,7 @@ from harness.libcni.networks import parse_network_list
 from tests.unit.libcni.recorder import FAILURE, POD1, Node, names, network
 
 
-def test_gc_deletes_what_is_cached_but_not_valid_and_then_asks_every_plugin(node: Node) -> None:
+def test_gc_deletes_invalid_cached_attachments_then_calls_every_plugin(node: Node) -> None:
     for container_id in ("pod1", "pod2", "pod3"):
         node.libcni.add(
             network(), ContainerAttachment(container_id, f"/run/netns/{container_id}", "eth0", (("A", container_id),))

@@ -51,7 +51,7 @@ def test_debians_host_local_serves_a_whole_life(
     assert warnings == []
 
 
-def test_debians_host_local_says_what_is_wrong(tmp_path: Path, host_local: Callable[[str], NetworkList]) -> None:
+def test_error_of_debians_host_local_has_its_message(tmp_path: Path, host_local: Callable[[str], NetworkList]) -> None:
     libcni = Libcni(Executor([Path("/usr/lib/cni")]), ResultCache(tmp_path / "cni", warn=print), warn=print)
     for number in range(3, 8):
         libcni.add(host_local("1.0.0"), ContainerAttachment(f"pod{number}", "/proc/self/ns/net", "eth0"))

@@ -44,7 +44,7 @@ def test_status_below_1_1_0_asks_nothing(node: Node) -> None:
     assert node.took() == []
 
 
-def test_versions_are_asked_with_what_old_skeletons_want(node: Node) -> None:
+def test_version_is_called_with_dummy_values_for_old_skeletons(node: Node) -> None:
     assert node.versions("first") == ["0.3.1", "0.4.0", "1.0.0", "1.1.0"]
 
     (call,) = node.take_calls()

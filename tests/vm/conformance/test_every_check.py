@@ -43,7 +43,7 @@ def test_conformance(plugin: str, check: Check, served_bin_dir: Path, tmp_path: 
 
 # A second container, which stays while the first one's ADD is killed, could not have the VLAN.
 @pytest.mark.parametrize("plugin", [plugin for plugin in PROFILES if plugin != "vlan"])
-def test_nothing_is_left_of_a_killed_add(plugin: str, node: Node, served_bin_dir: Path, tmp_path: Path) -> None:
+def test_killed_adds_leave_nothing(plugin: str, node: Node, served_bin_dir: Path, tmp_path: Path) -> None:
     require_kind(plugin, node)
     options = with_uplink(tmp_path, kills=KILLS)
 

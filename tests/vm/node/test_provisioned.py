@@ -7,7 +7,7 @@ from launch.launcher import is_ours
 from tests.vm.node.installation import BIN_DIR, Installation
 
 
-def test_the_plugins_and_a_network_are_where_runtimes_look(provisioned: Installation) -> None:
+def test_provisioning_installs_plugins_and_a_list_in_the_default_folders(provisioned: Installation) -> None:
     assert {path.name for path in BIN_DIR.iterdir()} == set(PLUGINS)
     assert all(is_ours(str(path)) for path in BIN_DIR.iterdir())
     # With a compiler there, it is the one that is fast to start.
@@ -24,7 +24,7 @@ def test_the_first_pod_is_on_its_network(provisioned: Installation) -> None:
     provisioned.harness("exec", "pod1", "--", "ping", "-c", "1", "-W", "5", "fd0d:6e1b:8b5c::1")
 
 
-def test_what_udev_does_to_new_links_does_no_harm(provisioned: Installation) -> None:
+def test_check_passes_after_udev_has_settled(provisioned: Installation) -> None:
     """The default link policy of systemd gives a MAC of its own to whatever has a random one."""
     provisioned.run("udevadm", "settle")
 

@@ -27,7 +27,7 @@ def test_workers_and_server_do_not_grow(tmp_path: Path) -> None:
     assert max(len(samples) for samples in life.workers) >= 3
 
 
-def test_nothing_is_left_of_calls_whose_worker_or_launcher_is_killed(tmp_path: Path) -> None:
+def test_killed_workers_and_launchers_leave_nothing(tmp_path: Path) -> None:
     kills = kill(tmp_path, ROOT, POINTS, SEED)
 
     assert kills.left == []

@@ -83,7 +83,7 @@ def test_status_has_the_user_of_a_container(wired: KubeletNode, user: dict[str, 
     assert status["user"]["linux"]["uid"] == user.get("runAsUser", 0)
 
 
-def test_no_pods_and_an_unknown_pod_are_told_as_by_kubectl(wired: KubeletNode) -> None:
+def test_no_pods_and_unknown_pods_have_the_messages_of_kubectl(wired: KubeletNode) -> None:
     everywhere, blue = wired.run("get", "pods"), wired.run("get", "pods", "-n", "blue")
     unknown = wired.run("get", "pod", "web", "db", check=False)
 

@@ -92,7 +92,7 @@ def test_the_first_file_of_known_failures_is_written(cli: Cli, tmp_path: Path) -
         (["clean", "conformance-00000000"], "conformance-00000000: no node that was kept; there is none"),
     ],
 )
-def test_what_does_not_exist_is_named(cli: Cli, tmp_path: Path, args: list[str], complaint: str) -> None:
+def test_unknown_files_and_checks_are_named(cli: Cli, tmp_path: Path, args: list[str], complaint: str) -> None:
     known = tmp_path / "known.txt"
     known.write_text("# ours\nbridge del-repeated # why\n")
 
@@ -102,7 +102,7 @@ def test_what_does_not_exist_is_named(cli: Cli, tmp_path: Path, args: list[str],
     assert complaint.format(known=known) in run.stderr
 
 
-def test_nothing_is_judged_without_the_tools_that_show_leftovers(cli: Cli) -> None:
+def test_checks_are_errors_without_tools_for_leftovers(cli: Cli) -> None:
     hide = 'mount --bind /dev/null "$(realpath "$(command -v tc)")" && exec "$@"'
     cli.prefix = ["unshare", "--mount", "sh", "-c", hide, "sh"]
 

@@ -79,7 +79,7 @@ def test_a_second_interruption_breaks_running_checks_off(cli: Cli, tmp_path: Pat
     assert_nothing_left(cli, tmp_path)
 
 
-def test_an_error_in_the_midst_leaves_what_was_found(cli: Cli, tmp_path: Path) -> None:
+def test_error_during_a_run_keeps_earlier_findings(cli: Cli, tmp_path: Path) -> None:
     cli.plugin(
         "prepare", f"echo >>{tmp_path}/nodes\n[ $(wc -l <{tmp_path}/nodes) -le 3 ] || {{ echo no line; exit 4; }}\n"
     )
@@ -95,7 +95,7 @@ def test_an_error_in_the_midst_leaves_what_was_found(cli: Cli, tmp_path: Path) -
     assert outcomes(json.loads(run.stdout)) == {("bridge", name): "pass" for name in ids}
 
 
-def test_a_check_that_comes_to_no_end_is_told_and_the_others_go_on(direct_bin_dir: Path, tmp_path: Path) -> None:
+def test_check_that_raises_is_an_error_and_the_others_run(direct_bin_dir: Path, tmp_path: Path) -> None:
     def careless(trial: Trial) -> None:
         trial.warm_up()
         raise KeyError("ips")
@@ -113,7 +113,7 @@ def test_a_check_that_comes_to_no_end_is_told_and_the_others_go_on(direct_bin_di
     assert list(tmp_path.glob("nodes/*")) == []
 
 
-def test_a_node_that_cannot_be_made_is_told_too(direct_bin_dir: Path, tmp_path: Path) -> None:
+def test_node_that_cannot_be_made_is_an_error_finding(direct_bin_dir: Path, tmp_path: Path) -> None:
     subject = replace(findings.subject(), bin_dirs=(direct_bin_dir,))
     (tmp_path / "file").touch()
 
@@ -153,7 +153,7 @@ def test_an_error_is_the_exit_code(cli: Cli, tmp_path: Path) -> None:
     assert_nothing_left(cli, tmp_path)
 
 
-def test_an_interrupted_comparison_has_what_was_found(cli: Cli, tmp_path: Path) -> None:
+def test_interrupted_comparison_keeps_earlier_findings(cli: Cli, tmp_path: Path) -> None:
     shadow(cli, tmp_path, "bridge", f'[ "$CNI_COMMAND" = DEL ] && {{ touch {tmp_path}/hangs; exec sleep 1000000; }}')
     folders = ("--bin-dir", f"hanging={cli.environment['CNI_PATH']}", "--bin-dir", f"later={cli.bin_dir}")
     examined = ("--plugin", "bridge", "--timeout", "1000000", "--profile", "interface", "-o", "json")
