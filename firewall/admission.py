@@ -11,13 +11,13 @@ reference plugins, or with another `backend`. So removal and GC go through all b
 The other backends are imported in functions: a DEL that finds no address in that table does without them.
 """
 
+from fast_stdlib.typing import Collection, Final
 from firewall import admission_nft
 from firewall.admission_table import Admission
 from firewall.iptables_program import find, run
 from firewall.iptables_variant import FAMILIES, Family, program_of, programs_with
 from firewall.owner import Owner
 from firewall.tables import Interface, Tables
-from lean.typing import Collection, Final
 from netlink.nft_wire import DROP, INET
 from netlink.nftables import NftTable, refuses
 from skel.steps import Steps

@@ -11,11 +11,11 @@ without a limit for the first answer of a bus. So all requests on a connection h
 import errno
 import time
 
+from fast_stdlib.contextlib import contextmanager
+from fast_stdlib.typing import TYPE_CHECKING, Final, Iterator, Mapping, cast
 from firewall.admission_table import Admission
 from firewall.owner import Owner
 from firewall.tables import Interface, Tables, host_network
-from lean.contextlib import contextmanager
-from lean.typing import TYPE_CHECKING, Final, Iterator, Mapping, cast
 
 if TYPE_CHECKING:
     import socket

@@ -12,13 +12,13 @@ goes, as with the reference: a pod of the other suite may need them. The rules d
 lists the addresses of each.
 """
 
+from fast_stdlib.functools import partial
+from fast_stdlib.typing import Callable, Collection, Final, Iterator, Sequence
 from firewall.admission_table import ISOLATED, Admission, Ingress
 from firewall.iptables_program import IptablesError, Program, restore, run
 from firewall.iptables_variant import FAMILIES, Family, default_program, program_of, program_with, programs_with
 from firewall.owner import Owner
 from firewall.tables import Interface, Tables, host_network
-from lean.functools import partial
-from lean.typing import Callable, Collection, Final, Iterator, Sequence
 from netlink.nftables import NftTable, mentions
 
 _TABLE: Final = "filter"

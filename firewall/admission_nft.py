@@ -31,6 +31,9 @@ it has rules.
 
 import errno
 
+from fast_stdlib.contextlib import suppress
+from fast_stdlib.ipaddress import ip_address, ip_interface
+from fast_stdlib.typing import Final, Iterable, Sequence
 from firewall.admission_table import (
     ATTACHMENTS,
     BRIDGES,
@@ -58,9 +61,6 @@ from firewall.admission_table import (
 )
 from firewall.owner import Owner
 from firewall.tables import COMMENT_MAX, OWNERS, Address, Interface, Tables, attempts, demand_bridge_family, owner_key
-from lean.contextlib import suppress
-from lean.ipaddress import ip_address, ip_interface
-from lean.typing import Final, Iterable, Sequence
 from netlink.nft_transaction import Transaction
 from netlink.nft_wire import Element
 from netlink.nftables import LOST_RACES

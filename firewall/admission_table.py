@@ -4,10 +4,10 @@ A configuration asks for an `Admission`. Of the tables, here are names, rules, a
 elements.
 """
 
+from fast_stdlib.hashing import sha256
+from fast_stdlib.typing import Any, Final, Iterable, NamedTuple, Sequence
 from firewall.owner import Owner
 from firewall.tables import OWNERS, Address, Interface, owner_key
-from lean.hashing import sha256
-from lean.typing import Any, Final, Iterable, NamedTuple, Sequence
 from netlink.netfilter import LookUp, Netfilter
 from netlink.nft_expressions import (
     ESTABLISHED,

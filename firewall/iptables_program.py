@@ -3,9 +3,9 @@
 import errno
 import os
 
-from lean import span, span_note
-from lean.hashing import sha512
-from lean.typing import Final, Iterable, Mapping, NamedTuple
+from fast_stdlib import span, span_note
+from fast_stdlib.hashing import sha512
+from fast_stdlib.typing import Final, Iterable, Mapping, NamedTuple
 
 _DEFAULT_PATH: Final = "/usr/sbin:/sbin"
 _CHAIN_LENGTH: Final = 28

@@ -7,10 +7,10 @@ older iptables.
 
 import os
 
+from fast_stdlib.contextlib import suppress
+from fast_stdlib.typing import Callable, Iterator, NamedTuple
 from firewall.iptables_program import Program, find, run
 from firewall.tables import Tables
-from lean.contextlib import suppress
-from lean.typing import Callable, Iterator, NamedTuple
 from netlink.nft_wire import IPV4, IPV6
 from netlink.nftables import NftTable
 

@@ -4,11 +4,11 @@ A pod may have been added by the reference plugins, or with another `ipMasqBacke
 through all backends.
 """
 
+from fast_stdlib.typing import TYPE_CHECKING, Collection, Final, Sequence
 from firewall import masquerade_iptables, masquerade_nft, masquerade_reference
 from firewall.iptables_program import find
 from firewall.owner import Owner
 from firewall.tables import Interface, Tables
-from lean.typing import TYPE_CHECKING, Collection, Final, Sequence
 from skel.steps import Steps
 
 if TYPE_CHECKING:

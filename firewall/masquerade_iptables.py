@@ -10,11 +10,11 @@ Everything happens in the network namespace of the calling thread, which is also
 import errno
 from ipaddress import ip_network
 
+from fast_stdlib.typing import Collection, Iterator, NamedTuple, Sequence
 from firewall.iptables_program import IptablesError, Program, chain_name, escaped, restore, rules, run
 from firewall.iptables_variant import FAMILIES, Family, default_program, program_with, programs_with
 from firewall.owner import Owner
 from firewall.tables import Interface, Network, Tables, host_network
-from lean.typing import Collection, Iterator, NamedTuple, Sequence
 from netlink.nftables import NftTable
 
 _TABLE = "nat"

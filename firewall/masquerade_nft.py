@@ -26,6 +26,8 @@ import errno
 from collections import defaultdict
 from ipaddress import ip_interface
 
+from fast_stdlib.contextlib import suppress
+from fast_stdlib.typing import Collection, Final, Iterable, Mapping, Sequence
 from firewall.masquerade_table import (
     OBJECTS_PER_SUBNET,
     SeenMasquerade,
@@ -37,8 +39,6 @@ from firewall.masquerade_table import (
 )
 from firewall.owner import Owner
 from firewall.tables import COMMENT_MAX, OWNERS, Interface, Network, Tables, attempts, owner_key
-from lean.contextlib import suppress
-from lean.typing import Collection, Final, Iterable, Mapping, Sequence
 from netlink.nft_transaction import Transaction
 from netlink.nft_wire import Element
 from netlink.nftables import LOST_RACES, NftTable

@@ -7,10 +7,10 @@ look-up.
 
 from ipaddress import ip_network
 
+from fast_stdlib.hashing import sha512
+from fast_stdlib.typing import Final, Sequence
 from firewall.owner import Owner
 from firewall.tables import Interface, Tables, attempts
-from lean.hashing import sha512
-from lean.typing import Final, Sequence
 from netlink.nft_expressions import destination_inside, leaving, masquerading, verdict
 from netlink.nft_transaction import Hook, NftRule
 from netlink.nft_wire import GOTO, INET, RETURN

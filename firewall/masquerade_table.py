@@ -5,10 +5,10 @@ A subnet has a map, a counter and a chain in the table. All three have the same 
 
 from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
 
+from fast_stdlib.contextlib import suppress
+from fast_stdlib.typing import Any, Final, Iterable
 from firewall.owner import Owner
 from firewall.tables import OWNER_KEY, OWNERS, Interface, Network, owner_key
-from lean.contextlib import suppress
-from lean.typing import Any, Final, Iterable
 from netlink.netfilter import LookUp, Netfilter
 from netlink.nft_expressions import counted, destination_outside, masquerading
 from netlink.nft_transaction import ADDRESS_KEYS, Hook, Transaction

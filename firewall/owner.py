@@ -1,7 +1,7 @@
 """The owner of a firewall element: three words, kept in the element's comment. Does not import pyroute2."""
 
-from lean.hashing import sha256
-from lean.typing import Iterator, NamedTuple, Self
+from fast_stdlib.hashing import sha256
+from fast_stdlib.typing import Iterator, NamedTuple, Self
 
 MAX_LABEL = 108
 """Bytes. The kernel keeps 253, but nft(8) refuses comments of more than 128, and so could not load its own output.

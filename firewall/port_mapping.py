@@ -1,7 +1,7 @@
 """Ports of the host that lead to a pod, as all backends take them."""
 
+from fast_stdlib.typing import Mapping, NamedTuple, Sequence
 from firewall.tables import Address, Interface, with_port
-from lean.typing import Mapping, NamedTuple, Sequence
 
 PROTOCOLS = {"tcp": 6, "udp": 17, "sctp": 132}
 """The numbers in IP headers (IPPROTO_*)."""

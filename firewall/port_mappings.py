@@ -4,11 +4,11 @@ A pod may have been added by the reference plugins, or with another `backend`. S
 backends.
 """
 
+from fast_stdlib.typing import TYPE_CHECKING, Collection, Final
 from firewall import port_mappings_iptables, port_mappings_nft, port_mappings_reference
 from firewall.owner import Owner
 from firewall.port_mapping import ForwardedPort, Forwarding
 from firewall.tables import Tables
-from lean.typing import TYPE_CHECKING, Collection, Final
 from skel.steps import Steps
 
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ The list of owners has the words of an attachment's elements in its comments. So
 ADD. If another container has a port of the host, an ADD is refused, with the holder's name.
 """
 
+from fast_stdlib.contextlib import suppress
+from fast_stdlib.hashing import sha256
+from fast_stdlib.ipaddress import ip_address
+from fast_stdlib.typing import Final, Iterable, Iterator, NamedTuple
 from firewall.owner import Owner, quoted, unquoted
 from firewall.port_mapping import PROTOCOLS, ForwardedPort, Forwarding
 from firewall.tables import COMMENT_MAX, OWNERS, owner_key
-from lean.contextlib import suppress
-from lean.hashing import sha256
-from lean.ipaddress import ip_address
-from lean.typing import Final, Iterable, Iterator, NamedTuple
 from netlink.netfilter import LookUp, Netfilter
 from netlink.nft_wire import INET, Element
 from netlink.nftables import NftTable

@@ -7,6 +7,7 @@ by one `iptables-restore --noflush`, for each family.
 Everything happens in the network namespace of the calling thread, which is also the socket's.
 """
 
+from fast_stdlib.typing import Collection, Iterator
 from firewall.iptables_program import IptablesError, Program, chain_name, find, restore, run
 from firewall.iptables_variant import (
     FAMILIES,
@@ -36,7 +37,6 @@ from firewall.port_mappings_iptables_rules import (
     own_rules,
 )
 from firewall.tables import Tables
-from lean.typing import Collection, Iterator
 from netlink.nftables import NftTable
 from skel import CniError, Code
 from skel.steps import Steps

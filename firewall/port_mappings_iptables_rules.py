@@ -4,12 +4,12 @@ from itertools import pairwise
 from struct import unpack_from
 from sys import byteorder
 
+from fast_stdlib.ipaddress import ip_address, ip_network
+from fast_stdlib.typing import Collection, Final
 from firewall.iptables_program import escaped
 from firewall.owner import Owner
 from firewall.port_mapping import ForwardedPort, Forwarding
 from firewall.tables import host_network, with_port
-from lean.ipaddress import ip_address, ip_network
-from lean.typing import Collection, Final
 from netlink.nft_transaction import NftRule
 from netlink.nftables import matches
 

@@ -41,6 +41,7 @@ first two chains have these conditions. If other programs flush or delete rules 
 
 import errno
 
+from fast_stdlib.typing import Collection, Iterable
 from firewall.owner import Owner
 from firewall.port_mapping import ForwardedPort, Forwarding
 from firewall.port_mappings_elements import (
@@ -60,7 +61,6 @@ from firewall.port_mappings_elements import (
     words,
 )
 from firewall.tables import OWNERS, Tables, attempts, owner_key
-from lean.typing import Collection, Iterable
 from netlink.netfilter import Netfilter
 from netlink.nft_transaction import Transaction
 from netlink.nft_wire import Element

@@ -4,11 +4,11 @@ It keeps a rule for each port in a table of its own, with the container ID as it
 network namespace of the socket. If that backend never ran, `holds` and `remove` are two look-ups.
 """
 
+from fast_stdlib.typing import Final, Iterator
 from firewall.iptables_program import Program, run
 from firewall.owner import Owner
 from firewall.port_mapping import ForwardedPort, Forwarding
 from firewall.tables import Interface, Tables, attempts
-from lean.typing import Final, Iterator
 from netlink.nft_transaction import NftRule
 from netlink.nft_wire import IPV4, IPV6
 from netlink.nftables import NftTable

@@ -7,6 +7,8 @@ They stand in the first two chains of the network's own table, so they hold for 
 import errno
 from ipaddress import IPv4Network
 
+from fast_stdlib.hashing import sha256
+from fast_stdlib.typing import Mapping, Sequence
 from firewall.iptables_program import IptablesError, Program, run
 from firewall.port_mappings_elements import (
     ADDRESS_PORTS,
@@ -20,8 +22,6 @@ from firewall.port_mappings_elements import (
     SeenPorts,
 )
 from firewall.tables import OWNER_KEY, OWNERS, Tables
-from lean.hashing import sha256
-from lean.typing import Mapping, Sequence
 from netlink.nft_expressions import (
     IIFNAME,
     L4PROTO,

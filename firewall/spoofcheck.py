@@ -1,10 +1,10 @@
 """Source address checks: a pod sends from its own MAC address alone."""
 
+from fast_stdlib.typing import TYPE_CHECKING, Collection, Final
 from firewall import spoofcheck_nft, spoofcheck_reference
 from firewall.owner import Owner
 from firewall.spoofcheck_nft import Port
 from firewall.tables import Tables
-from lean.typing import TYPE_CHECKING, Collection, Final
 from skel.steps import Steps
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ and chains, the next port restores them.
 
 import errno
 
+from fast_stdlib.typing import Collection, Final, NamedTuple
 from firewall.owner import Owner
 from firewall.tables import Tables, attempts, demand_bridge_family
-from lean.typing import Collection, Final, NamedTuple
 from netlink.nft_expressions import incoming_port, matched, source_ethernet, verdict
 from netlink.nft_transaction import IFNAME_KEY, Hook, KeyType, Transaction
 from netlink.nft_wire import BRIDGE, DROP, Element

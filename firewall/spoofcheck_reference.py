@@ -5,10 +5,10 @@ too. Everything happens in the network namespace of the socket. If the reference
 is one look-up.
 """
 
+from fast_stdlib.typing import Final
 from firewall.owner import Owner
 from firewall.spoofcheck_nft import Port
 from firewall.tables import Tables, attempts
-from lean.typing import Final
 from netlink.nft_expressions import REGISTER, compared, incoming_port, source_ethernet, verdict
 from netlink.nft_transaction import Hook, Transaction
 from netlink.nft_wire import BRIDGE, DROP, JUMP, RETURN, Attributes

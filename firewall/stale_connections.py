@@ -1,8 +1,8 @@
 """UDP flows that go on while ports of the host begin or cease to lead to a pod: the kernel forgets them."""
 
+from fast_stdlib.typing import Collection, Iterable
 from firewall.port_mapping import PROTOCOLS, ForwardedPort
 from firewall.tables import Address, Tables
-from lean.typing import Collection, Iterable
 from netlink.conntrack import Connection, connections_to, forget
 from netlink.netfilter import Netfilter
 

@@ -8,9 +8,17 @@ was left out, and ENOENT if a module is missing. ENOENT is also the answer if an
 
 import errno
 
-from lean.hashing import sha256
-from lean.ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network, ip_network
-from lean.typing import TYPE_CHECKING, Callable, Final, Iterator, Mapping, NamedTuple
+from fast_stdlib.hashing import sha256
+from fast_stdlib.ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Address,
+    IPv6Interface,
+    IPv6Network,
+    ip_network,
+)
+from fast_stdlib.typing import TYPE_CHECKING, Callable, Final, Iterator, Mapping, NamedTuple
 from netlink.netfilter import Netfilter
 from netlink.nft_transaction import IFNAME_KEY, Hook
 from netlink.nft_wire import BRIDGE

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from lean import syscalls
+from fast_stdlib import syscalls
 
 _MOUNTINFO: Final = "/proc/thread-self/mountinfo"
 _ESCAPED: Final = re.compile(rb"\\([0-7]{3})")

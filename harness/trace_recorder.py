@@ -39,7 +39,7 @@ class _Shared:
 
 
 class TraceRecorder(SpanStack):
-    """Records the spans of one thread; those of other threads are recorded by its branches (lean.Recorder).
+    """Records the spans of one thread; those of other threads are recorded by its branches (fast_stdlib.Recorder).
 
     `observe` gets each event, one at a time, and raises nothing. With `keep`, `spans` has all spans, in the order in
     which they were told, and `dropped` counts those beyond 200,000.

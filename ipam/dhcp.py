@@ -11,9 +11,9 @@ import errno
 import os
 import time
 
-from lean import json, span
-from lean.contextlib import suppress
-from lean.typing import TYPE_CHECKING
+from fast_stdlib import json, span
+from fast_stdlib.contextlib import suppress
+from fast_stdlib.typing import TYPE_CHECKING
 from skel import Address, Args, CniError, Code, Interruption, Plugin, Result
 from skel.strict_json import decode_json
 from skel.versions import REFERENCE_RELEASE

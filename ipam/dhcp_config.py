@@ -1,6 +1,6 @@
 """The configuration of dhcp: the options that the daemon sends to the server and asks for."""
 
-from lean.typing import Mapping
+from fast_stdlib.typing import Mapping
 from skel import UNKNOWN, Config, IpamConfig, Record, boolean, expected, field, integer_between, list_of, record, string
 
 from .dhcp_daemon.protocol import DEFAULT_SOCKET

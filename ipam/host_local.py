@@ -10,9 +10,9 @@ and `ranges` for the order.
 
 import ipaddress
 
-from lean import recorder, span, span_note
-from lean.contextlib import contextmanager
-from lean.typing import Iterable, Iterator
+from fast_stdlib import recorder, span, span_note
+from fast_stdlib.contextlib import contextmanager
+from fast_stdlib.typing import Iterable, Iterator
 from skel import DNS, Address, Args, CniError, Code, IPConfig, Plugin, Result, with_length
 from skel.versions import REFERENCE_RELEASE
 

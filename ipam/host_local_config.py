@@ -1,6 +1,6 @@
 """The input of host-local: its configuration, its ranges and the addresses that a runtime asks for."""
 
-from lean.typing import Callable, TypeVar
+from fast_stdlib.typing import Callable, TypeVar
 from skel import (
     UNKNOWN,
     Address,

@@ -35,8 +35,8 @@ look-up of its former container, by prevResult, or by GC.
 import os
 from binascii import crc32
 
-from lean.contextlib import suppress
-from lean.typing import Final, Iterable, Mapping
+from fast_stdlib.contextlib import suppress
+from fast_stdlib.typing import Final, Iterable, Mapping
 from skel.regular_files import open_regular, overwrite
 
 from .reservation import BOOT_BITS, Boot, ReservationOwner

@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from functools import cached_property
 from itertools import pairwise
 
-from lean.typing import Iterable, Iterator, NamedTuple, Sequence
+from fast_stdlib.typing import Iterable, Iterator, NamedTuple, Sequence
 from skel import (
     Address,
     Cidr,

@@ -11,8 +11,8 @@ import errno
 import os
 import time
 
-from lean.contextlib import suppress
-from lean.typing import Callable, Final, NamedTuple
+from fast_stdlib.contextlib import suppress
+from fast_stdlib.typing import Callable, Final, NamedTuple
 from skel import CniError
 from skel.environment import check_container_id, check_ifname
 from skel.regular_files import named, write_all

@@ -4,7 +4,7 @@ It reserves nothing and keeps no state: two pods that are given one address both
 nothing to do.
 """
 
-from lean.typing import Callable, TypeVar
+from fast_stdlib.typing import Callable, TypeVar
 from skel import (
     DNS,
     Address,

@@ -30,8 +30,8 @@ import os
 import stat
 from itertools import islice
 
-from lean.contextlib import contextmanager, suppress
-from lean.typing import Callable, Collection, Container, Final, Iterable, Iterator
+from fast_stdlib.contextlib import contextmanager, suppress
+from fast_stdlib.typing import Callable, Collection, Container, Final, Iterable, Iterator
 from skel import Address, Interruption
 from skel.regular_files import NotRegularError, open_regular, overwrite, read_regular
 

@@ -7,7 +7,7 @@ code that it has loaded. So an upgrade in place never has one half of it answer 
 import os
 import sys
 
-from lean.typing import TYPE_CHECKING, Iterator, NoReturn
+from fast_stdlib.typing import TYPE_CHECKING, Iterator, NoReturn
 
 if TYPE_CHECKING:
     from .distributions import OtherPlugins
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The folder of our packages."""
 
-PACKAGES = ("lean", "skel", "netlink", "firewall", "ipam", "plugins", "launch")
+PACKAGES = ("fast_stdlib", "skel", "netlink", "firewall", "ipam", "plugins", "launch")
 """Our packages that a plugin's process may import."""
 
 DEFAULT_SOCKET = "/run/cni-harness/server.sock"

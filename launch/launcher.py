@@ -13,7 +13,7 @@ import _signal  # type: ignore[import-not-found] # it has no stubs
 import os
 import sys
 
-from lean.typing import TYPE_CHECKING, Mapping
+from fast_stdlib.typing import TYPE_CHECKING, Mapping
 
 from .installation import DEFAULT_SOCKET, ROOT, build_id, set_path
 
@@ -234,8 +234,8 @@ def main(path: str, others: Mapping[str, str] | None = None, read: bytes = b"") 
     name = os.path.basename(path)
     _take_name(name)
     # Only now: a signal or a look at the process may come while these are loaded.
-    from lean.contextlib import suppress
-    from lean.functools import partial
+    from fast_stdlib.contextlib import suppress
+    from fast_stdlib.functools import partial
     from skel.process import main as run_plugin
 
     from . import DAEMONS, PLUGINS
@@ -281,7 +281,7 @@ def _restore_locale() -> None:
     """
     if b"LC_CTYPE" not in os.environb:
         return
-    from lean.contextlib import suppress
+    from fast_stdlib.contextlib import suppress
 
     with suppress(OSError), open("/proc/self/environ", "rb", buffering=0) as file:
         given = [entry for entry in file.read().split(b"\0") if entry.startswith(b"LC_CTYPE=")]

@@ -10,8 +10,8 @@ This module alone imports plugins. It does so by strings, which import-linter do
 
 import sys
 
+from fast_stdlib.typing import TYPE_CHECKING, Callable, Iterable, Mapping, NoReturn, Sequence
 from launch import DAEMONS, PLUGINS
-from lean.typing import TYPE_CHECKING, Callable, Iterable, Mapping, NoReturn, Sequence
 from skel.config import Config
 from skel.plugin import Plugin
 

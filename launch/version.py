@@ -73,7 +73,7 @@ def _write(name: str, text: bytes) -> int:
         while text:
             text = text[posix.write(1, text) :]
     except OSError as error:
-        from lean.contextlib import suppress
+        from fast_stdlib.contextlib import suppress
 
         with suppress(OSError):
             posix.write(2, f"{name}: writing to stdout: {error}\n".encode())

@@ -5,7 +5,7 @@ import struct
 from _socket import AF_INET, AF_INET6
 from ipaddress import IPv4Interface, IPv6Interface
 
-from lean.typing import NamedTuple
+from fast_stdlib.typing import NamedTuple
 from netlink.link import find_link
 from netlink.link_wire import change_link
 from netlink.request import DUMP, RtnlRequest, RtnlSocket, change

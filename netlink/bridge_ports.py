@@ -11,7 +11,7 @@ from _socket import AF_BRIDGE
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 
-from lean.typing import Any, Callable, Iterable, NamedTuple, Protocol, Sequence
+from fast_stdlib.typing import Any, Callable, Iterable, NamedTuple, Protocol, Sequence
 from netlink.links import vlan_error
 from netlink.request import RtnlSocket, change
 from netlink.wire import Frame, NetlinkError

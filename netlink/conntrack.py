@@ -8,8 +8,8 @@ import errno
 import struct
 from _socket import AF_INET, AF_INET6
 
-from lean.ipaddress import IPv4Address, IPv6Address, ip_address
-from lean.typing import Final, Iterable, NamedTuple
+from fast_stdlib.ipaddress import IPv4Address, IPv6Address, ip_address
+from fast_stdlib.typing import Final, Iterable, NamedTuple
 from netlink.netfilter import LookUp, Netfilter
 from netlink.wire import HEADER, NLM_F_ACK, NetlinkError, attribute, message, nested, number, values
 

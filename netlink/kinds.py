@@ -7,7 +7,7 @@ reads it, and a line in `_READERS`.
 
 import struct
 
-from lean.typing import Callable, Final, Mapping, NamedTuple
+from fast_stdlib.typing import Callable, Final, Mapping, NamedTuple
 from netlink.link_wire import IFINFOMSG, attributes_of_link
 from netlink.namespace import Namespace
 from netlink.wire import attribute, flag, nested, number, uint32, value, values

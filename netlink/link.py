@@ -4,7 +4,7 @@ import errno
 import struct
 from _socket import AF_BRIDGE, AF_INET6
 
-from lean.typing import NamedTuple
+from fast_stdlib.typing import NamedTuple
 from netlink import link_wire
 from netlink.kinds import Details, details_of
 from netlink.link_wire import get_link

@@ -15,9 +15,9 @@ import sys
 from _thread import get_native_id, start_new_thread
 from time import sleep
 
-from lean import span
-from lean.contextlib import nullcontext, suppress
-from lean.typing import TYPE_CHECKING, Callable
+from fast_stdlib import span
+from fast_stdlib.contextlib import nullcontext, suppress
+from fast_stdlib.typing import TYPE_CHECKING, Callable
 from netlink.link_wire import delete_link, get_link
 from netlink.namespace import Namespace, entered
 from netlink.request import RtnlRequest, RtnlSocket, change

@@ -6,7 +6,7 @@ pyroute2's own.
 
 import struct
 
-from lean.typing import Final
+from fast_stdlib.typing import Final
 from netlink.namespace import Namespace
 from netlink.wire import hardware_address, message, number, text
 

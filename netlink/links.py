@@ -3,7 +3,7 @@
 import errno
 from _socket import AF_INET
 
-from lean.typing import Any, Sequence
+from fast_stdlib.typing import Any, Sequence
 from netlink import kinds, link_wire
 from netlink.link import Link, find_link, link_in
 from netlink.link_wire import attributes_of_link, change_link, delete_link, get_links, link_message

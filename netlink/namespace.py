@@ -9,9 +9,9 @@ import os
 import stat
 import struct
 
-from lean import syscalls
-from lean.contextlib import contextmanager
-from lean.typing import TYPE_CHECKING, Callable, Iterator, Self
+from fast_stdlib import syscalls
+from fast_stdlib.contextlib import contextmanager
+from fast_stdlib.typing import TYPE_CHECKING, Callable, Iterator, Self
 
 if TYPE_CHECKING:
     from types import TracebackType

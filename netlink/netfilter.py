@@ -7,8 +7,8 @@ import errno
 import struct
 from _socket import AF_UNSPEC
 
-from lean import recorder
-from lean.typing import Any, Callable, Generic, Iterator, Sequence, TypeVar
+from fast_stdlib import recorder
+from fast_stdlib.typing import Any, Callable, Generic, Iterator, Sequence, TypeVar
 from netlink.nft_wire import SUBSYSTEM, attributes_of
 from netlink.socket import NETLINK_NETFILTER, Socket
 from netlink.wire import NLM_F_ACK, NLM_F_REQUEST, NLMSG_ERROR, Frame, NetlinkError, attribute, message, refusal, stamp

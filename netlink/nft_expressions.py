@@ -8,7 +8,7 @@ Interface: include/uapi/linux/netfilter/nf_tables.h.
 import struct
 from sys import byteorder
 
-from lean.ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
+from fast_stdlib.ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
 from netlink.nft_wire import IPV4, IPV6, Attributes
 
 REGISTER, NEXT_REGISTER = 1, 2

@@ -9,8 +9,8 @@ import errno
 import select
 from time import monotonic
 
-from lean.contextlib import nullcontext, suppress
-from lean.typing import Final, Mapping, NamedTuple, Self
+from fast_stdlib.contextlib import nullcontext, suppress
+from fast_stdlib.typing import Final, Mapping, NamedTuple, Self
 from netlink.link import link_in
 from netlink.link_wire import IFINFOMSG
 from netlink.namespace import Closing, Namespace, entered

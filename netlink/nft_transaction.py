@@ -6,7 +6,7 @@ Interface: nf_tables, as in include/uapi/linux/netfilter/nf_tables.h.
 import struct
 from itertools import islice
 
-from lean.typing import Iterable, Iterator, NamedTuple
+from fast_stdlib.typing import Iterable, Iterator, NamedTuple
 from netlink.nft_wire import Attributes, Element, commented, element_attributes, encode_message
 from netlink.wire import NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL
 

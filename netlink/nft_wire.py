@@ -7,7 +7,7 @@ one set element, of which a listing has thousands.
 
 import struct
 
-from lean.typing import Iterable, Iterator, NamedTuple, Sequence
+from fast_stdlib.typing import Iterable, Iterator, NamedTuple, Sequence
 from netlink.wire import HEADER, attribute, items, message, string, values
 
 SUBSYSTEM = 10  # NFNL_SUBSYS_NFTABLES

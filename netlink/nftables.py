@@ -9,7 +9,7 @@ processes change the tables at the same time.
 
 import errno
 
-from lean.typing import Callable, Container, Iterator, NamedTuple, TypeVar
+from fast_stdlib.typing import Callable, Container, Iterator, NamedTuple, TypeVar
 from netlink.netfilter import LookUp, Netfilter
 from netlink.nft_transaction import Hook, NftRule, Transaction
 from netlink.nft_wire import (

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from contextlib import ExitStack, suppress
 
-from lean import syscalls
+from fast_stdlib import syscalls
 
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 """A blank in the name of a mount point, for example (proc_pid_mountinfo(5))."""

@@ -2,7 +2,7 @@
 
 from _socket import AF_INET, AF_INET6
 
-from lean.typing import Final, NamedTuple
+from fast_stdlib.typing import Final, NamedTuple
 from netlink.rtnl import Rtnl
 
 OVERHEADS: Final = {"vxlan": (50, 70), "geneve": (50, 70), "wireguard": (60, 80), "ipip": (20, 20)}

@@ -1,7 +1,7 @@
 """Requests to rtnetlink(7): several in one system call, each with its own answer."""
 
-from lean import recorder
-from lean.typing import Any, Callable, Collection, Final, Generic, TypeVar, cast
+from fast_stdlib import recorder
+from fast_stdlib.typing import Any, Callable, Collection, Final, Generic, TypeVar, cast
 from netlink.namespace import Namespace
 from netlink.socket import NETLINK_ROUTE, Socket
 from netlink.wire import (

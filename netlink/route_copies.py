@@ -8,8 +8,8 @@ The kernel's description of a route is also a request for an equal one, but for 
 import errno
 from _socket import AF_INET, AF_INET6
 
-from lean.functools import partial
-from lean.typing import NamedTuple
+from fast_stdlib.functools import partial
+from fast_stdlib.typing import NamedTuple
 from netlink.request import RtnlRequest, RtnlSocket, change
 from netlink.routes import (
     RT_TABLE_COMPAT,

@@ -9,8 +9,8 @@ import struct
 from _socket import AF_INET, AF_INET6
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
-from lean.functools import partial
-from lean.typing import Final, Iterator, NamedTuple
+from fast_stdlib.functools import partial
+from fast_stdlib.typing import Final, Iterator, NamedTuple
 from netlink.request import RtnlRequest, RtnlSocket, change
 from netlink.wire import HEADER, NLM_F_CREATE, Frame, NetlinkError, attribute, message, number, uint32, values
 

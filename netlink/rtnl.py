@@ -4,7 +4,7 @@ import errno
 from _socket import AF_INET6
 from time import monotonic
 
-from lean.typing import Callable, TypeVar
+from fast_stdlib.typing import Callable, TypeVar
 from netlink.addresses import AddressVerbs
 from netlink.bridge_ports import PortVerbs
 from netlink.kinds import PAIRS

@@ -7,7 +7,7 @@ import errno
 import struct
 from _socket import AF_INET, AF_INET6
 
-from lean.typing import NamedTuple
+from fast_stdlib.typing import NamedTuple
 from netlink.request import RtnlRequest, RtnlSocket, change
 from netlink.routes import RT_TABLE_COMPAT, RT_TABLE_MAIN, Network, network_of
 from netlink.wire import HEADER, NLM_F_CREATE, NLM_F_EXCL, attribute, message, number, uint32, values

@@ -5,7 +5,7 @@ With subnets only a part of the packets is shaped. The rest is sent directly.
 
 from ipaddress import IPv4Network, IPv6Network
 
-from lean.typing import Any, Final, Iterator, NamedTuple
+from fast_stdlib.typing import Any, Final, Iterator, NamedTuple
 from netlink.request import RtnlRequest, RtnlSocket, change
 from netlink.traffic_control import (
     INGRESS,

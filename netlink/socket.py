@@ -9,9 +9,9 @@ import fcntl
 import select
 import struct
 
-from lean import recorder
-from lean.contextlib import nullcontext
-from lean.typing import Final, Iterator
+from fast_stdlib import recorder
+from fast_stdlib.contextlib import nullcontext
+from fast_stdlib.typing import Final, Iterator
 from netlink.namespace import Closing, Namespace, entered
 from netlink.wire import (
     NLM_F_DUMP,

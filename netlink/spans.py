@@ -1,9 +1,9 @@
-"""Spans of netlink messages, in the kernel's names. Loaded only while somebody records (lean.recorder)."""
+"""Spans of netlink messages, in the kernel's names. Loaded only while somebody records (fast_stdlib.recorder)."""
 
 import sys
 
-import lean
-from lean.typing import TYPE_CHECKING, Final, Iterable
+import fast_stdlib
+from fast_stdlib.typing import TYPE_CHECKING, Final, Iterable
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -40,4 +40,4 @@ def message_span(
     order = sys.byteorder
     names = [_NAMES.get(type := int.from_bytes(each[4:6], order)) or f"type {type}" for each in messages]
     doing = list(dict.fromkeys(filter(None, attempts)))
-    return lean.span(name or f"netlink {names[0]}", messages=names, doing=doing)
+    return fast_stdlib.span(name or f"netlink {names[0]}", messages=names, doing=doing)

@@ -2,9 +2,9 @@
 
 import os
 
-from lean import syscalls
-from lean.contextlib import contextmanager, suppress
-from lean.typing import Iterator
+from fast_stdlib import syscalls
+from fast_stdlib.contextlib import contextmanager, suppress
+from fast_stdlib.typing import Iterator
 
 _SYS = "/sys"
 _LINKS = "class/net"

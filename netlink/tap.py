@@ -8,7 +8,7 @@ import fcntl
 import os
 import struct
 
-from lean.typing import Final
+from fast_stdlib.typing import Final
 from netlink.namespace import Namespace, entered
 from netlink.wire import NetlinkError
 

@@ -7,7 +7,7 @@ major and the minor half: 1:30 of tc(8) is 0x10030. Rates are in bytes per secon
 import errno
 import struct
 
-from lean.typing import Final, NamedTuple
+from fast_stdlib.typing import Final, NamedTuple
 from netlink.request import CHANGE, RtnlRequest, change
 from netlink.wire import HEADER, NLM_F_CREATE, NLM_F_EXCL, Frame, attribute, message, number, string, text, values
 

@@ -6,7 +6,7 @@ Wire format: include/uapi/linux/pkt_cls.h and tc_act/tc_mirred.h; names are thei
 import struct
 from _socket import htons
 
-from lean.typing import Iterable, NamedTuple
+from fast_stdlib.typing import Iterable, NamedTuple
 from netlink.traffic_control import TCA_KIND, TCA_OPTIONS, TCMSG, traffic_message
 from netlink.wire import (
     HEADER,

@@ -7,7 +7,7 @@ pyroute2 takes 0.2 ms for a link, as it makes an object of each of its hundred a
 import os
 import struct
 
-from lean.typing import Final, Iterator, NamedTuple, Sequence
+from fast_stdlib.typing import Final, Iterator, NamedTuple, Sequence
 
 NLMSG_ERROR: Final = 2
 NLMSG_DONE: Final = 3

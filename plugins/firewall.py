@@ -3,7 +3,7 @@
 It follows an interface plugin in a list and returns that plugin's result. It changes nothing in the pod.
 """
 
-from lean.typing import TYPE_CHECKING
+from fast_stdlib.typing import TYPE_CHECKING
 from plugins.attach.attachment import firewall_of, owner_of, required_result, valid_owners
 from skel import (
     Args,

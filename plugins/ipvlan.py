@@ -4,7 +4,7 @@ In a list, after a plugin that has made one interface, the plugin needs neither 
 interface, and the addresses and routes of its result.
 """
 
-from lean.typing import TYPE_CHECKING, Mapping
+from fast_stdlib.typing import TYPE_CHECKING, Mapping
 from plugins.attach.on_master import MasterConfig, OnMaster
 from plugins.attach.sequence import interface_plugin
 from skel import Args, Cidr, CniError, Code, choice, field, optional

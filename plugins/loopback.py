@@ -4,8 +4,8 @@ containerd calls it for each pod, at the same time as the pod's own networks. So
 no slow modules. In a chain it returns the previous result unchanged.
 """
 
-from lean.contextlib import contextmanager
-from lean.typing import TYPE_CHECKING, Final, Iterator
+from fast_stdlib.contextlib import contextmanager
+from fast_stdlib.typing import TYPE_CHECKING, Final, Iterator
 from plugins.attach.attachment import open_pod, refuse_own
 from skel import Args, Cidr, CniError, Code, Config, Interface, IPConfig, Plugin, Result
 from skel.versions import REFERENCE_RELEASE

@@ -1,6 +1,6 @@
 """macvlan: the pod's interface has a MAC of its own on an interface of the host, its master."""
 
-from lean.typing import Mapping
+from fast_stdlib.typing import Mapping
 from plugins.attach.on_master import MasterConfig, OnMaster
 from plugins.attach.sequence import interface_plugin
 from skel import CniError, Code, choice, field, integer_between, mac, optional

@@ -24,8 +24,8 @@ import json
 import os
 from binascii import b2a_base64
 
-from lean.contextlib import contextmanager, suppress
-from lean.typing import Callable, Iterator, Mapping, Sequence
+from fast_stdlib.contextlib import contextmanager, suppress
+from fast_stdlib.typing import Callable, Iterator, Mapping, Sequence
 from skel import (
     SUPPORTED,
     Args,

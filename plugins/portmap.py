@@ -1,6 +1,6 @@
 """portmap: ports of the host lead to the pod, as the runtime asks for them in `runtimeConfig.portMappings`."""
 
-from lean.typing import TYPE_CHECKING
+from fast_stdlib.typing import TYPE_CHECKING
 from plugins.attach.attachment import firewall_of, kept_rtnl, owner_of, pod_ips, required_result, valid_owners
 from skel import (
     Address,

@@ -5,8 +5,8 @@ addresses. The pod reaches the gateways directly, and even the other addresses o
 Without an IPAM plugin, the pair has no addresses: it carries whatever the two ends send.
 """
 
-from lean.contextlib import suppress
-from lean.typing import TYPE_CHECKING
+from fast_stdlib.contextlib import suppress
+from fast_stdlib.typing import TYPE_CHECKING
 from plugins.attach.attachment import pod_ips
 from plugins.attach.driver import Driver, Made, interface_of
 from plugins.attach.gateways import check_forwarding, forward, held_gateways, set_gateways

@@ -2,7 +2,7 @@
 
 import os
 
-from lean.typing import TYPE_CHECKING, Mapping
+from fast_stdlib.typing import TYPE_CHECKING, Mapping
 from plugins.attach.driver import Made
 from plugins.attach.interface_config import InterfaceConfig
 from plugins.attach.made_in_pod import MadeInPod
@@ -76,7 +76,7 @@ class TapDriver(MadeInPod[TapConfig]):
 
     def _create(self, pod: "Rtnl", name: str, look: "RtnlRequest[Link | None]") -> bool:
         """Make the tap and look it up; False if a link of its name exists."""
-        from lean.functools import partial
+        from fast_stdlib.functools import partial
         from netlink.tap import create_tap
 
         config = self.config

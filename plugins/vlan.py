@@ -1,6 +1,6 @@
 """vlan: the pod's interface carries one VLAN (802.1Q) of an interface of the host, its master."""
 
-from lean.typing import TYPE_CHECKING
+from fast_stdlib.typing import TYPE_CHECKING
 from plugins.attach.on_master import MasterConfig, OnMaster
 from plugins.attach.sequence import interface_plugin
 from skel import CniError, Code, field, integer_between

@@ -6,7 +6,7 @@ The kernel drops most of them when an interface changes its VRF, so the plugin w
 All of this is in the pod, and ends with it: GC and REPAIR have nothing to do.
 """
 
-from lean.typing import TYPE_CHECKING
+from fast_stdlib.typing import TYPE_CHECKING
 from plugins.attach.attachment import nothing, open_pod, open_pod_if_left, pod_ips, required_result
 from skel import Args, CniError, Code, Config, Plugin, Result, Undo, field, integer_between, interface_name
 from skel.versions import REFERENCE_RELEASE

@@ -1,6 +1,6 @@
 """Network configurations as plugins receive them (SPEC.md sections 1 and 3)."""
 
-from lean.typing import Self
+from fast_stdlib.typing import Self
 
 from .decoders import boolean, dict_of, list_of, raw, record, string
 from .environment import check_network_name

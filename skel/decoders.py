@@ -2,8 +2,8 @@
 
 from _socket import AF_INET, AF_INET6, inet_pton  # the C part of socket, which itself takes milliseconds to load
 
-from lean.ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
-from lean.typing import TypeVar
+from fast_stdlib.ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
+from fast_stdlib.typing import TypeVar
 
 from .environment import ifname_flaw
 from .errors import CniError

@@ -8,8 +8,8 @@ through the same dispatcher that its process would run: same behaviour, no start
 import os
 from time import monotonic, sleep
 
-import lean
-from lean.typing import Any, Mapping, TypeVar
+import fast_stdlib
+from fast_stdlib.typing import Any, Mapping, TypeVar
 
 from .config import Config
 from .decoders import integer, string
@@ -127,13 +127,13 @@ def _reported(file: str, path: str, environ: dict[str, str], args: Args[C], plug
     begin = monotonic()
     verb = environ["CNI_COMMAND"]
     stdin = args.stdin.decode(errors="replace")
-    with lean.span(f"ipam.Exec{_IPAM_CALLS.get(verb, verb)}", waits=plugin is None, path=path, stdin=stdin):
-        if (recorder := lean.recorder()) is not None:
+    with fast_stdlib.span(f"ipam.Exec{_IPAM_CALLS.get(verb, verb)}", waits=plugin is None, path=path, stdin=stdin):
+        if (recorder := fast_stdlib.recorder()) is not None:
             environ["TRACEPARENT"] = recorder.traceparent()
         outcome = _run(path, environ, args, plugin)
-        lean.span_note(stdout=outcome.stdout.decode(errors="replace"), exit_code=outcome.code)
+        fast_stdlib.span_note(stdout=outcome.stdout.decode(errors="replace"), exit_code=outcome.code)
         if outcome.code != 0:
-            lean.span_note(error=str(_failure(args.config.ipam.type, outcome)))
+            fast_stdlib.span_note(error=str(_failure(args.config.ipam.type, outcome)))
     report(file, path=path, environ=environ, stdin=args.stdin, outcome=outcome, seconds=monotonic() - begin)
     return outcome
 

@@ -4,9 +4,9 @@
 server all call it.
 """
 
-from lean import json, span
-from lean.contextlib import suppress
-from lean.typing import Callable, Generic, Mapping, NamedTuple, Sequence, TypeVar
+from fast_stdlib import json, span
+from fast_stdlib.contextlib import suppress
+from fast_stdlib.typing import Callable, Generic, Mapping, NamedTuple, Sequence, TypeVar
 
 from .config import Config, check_name, parse_config, version_of
 from .environment import (

@@ -7,7 +7,7 @@ takes no other `%`. libcni checks all but that on the runtime's side.
 
 import os
 
-from lean.typing import TYPE_CHECKING, Callable, Collection, Mapping, NamedTuple, Sequence
+from fast_stdlib.typing import TYPE_CHECKING, Callable, Collection, Mapping, NamedTuple, Sequence
 
 from .errors import CniError, Code
 

@@ -15,10 +15,10 @@ its end before it is told so succeeds.
 import _signal  # type: ignore[import-not-found] # it has no stubs
 import errno
 
-from lean import span
-from lean.contextlib import contextmanager, nullcontext
-from lean.functools import partial
-from lean.typing import TYPE_CHECKING, Callable, Iterator, ParamSpec, Self, TypeVar
+from fast_stdlib import span
+from fast_stdlib.contextlib import contextmanager, nullcontext
+from fast_stdlib.functools import partial
+from fast_stdlib.typing import TYPE_CHECKING, Callable, Iterator, ParamSpec, Self, TypeVar
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -3,7 +3,7 @@
 The context says how signals end the call, which plugins run in its process, and which sockets are open already.
 """
 
-from lean.typing import Any, Callable, Generic, Mapping, NamedTuple, Protocol, Sequence, TypeVar, cast
+from fast_stdlib.typing import Any, Callable, Generic, Mapping, NamedTuple, Protocol, Sequence, TypeVar, cast
 
 from .config import Config
 from .interruption import Interruption

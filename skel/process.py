@@ -6,8 +6,8 @@ import os
 import sys
 from errno import EBADF
 
-from lean.contextlib import suppress
-from lean.typing import TextIO, TypeVar
+from fast_stdlib.contextlib import suppress
+from fast_stdlib.typing import TextIO, TypeVar
 
 from .config import Config
 from .dispatch import dispatch

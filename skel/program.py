@@ -2,7 +2,7 @@
 
 import errno
 
-from lean.typing import TYPE_CHECKING
+from fast_stdlib.typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,8 @@ Neither reads keys in any case, as Go programs do and runtimes rely on. Neither 
 are Go's: `null` is absent, unknown keys are ignored, the last of a repeated key counts.
 """
 
-from lean import json
-from lean.typing import TYPE_CHECKING, Callable, ClassVar, Final, Self, TypeVar, cast, dataclass_transform
+from fast_stdlib import json
+from fast_stdlib.typing import TYPE_CHECKING, Callable, ClassVar, Final, Self, TypeVar, cast, dataclass_transform
 
 from .errors import CniError, Code
 

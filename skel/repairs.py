@@ -5,8 +5,8 @@ repairs one listed attachment after the other, each as in an execution of its ow
 next.
 """
 
-from lean import json
-from lean.typing import Any, Mapping, NamedTuple
+from fast_stdlib import json
+from fast_stdlib.typing import Any, Mapping, NamedTuple
 
 from .config import parse_config
 from .decoders import list_of, raw, record, string

@@ -11,7 +11,7 @@ shape that a configuration's version asks for, `Result.decode_any` reads all:
 interface plugin a route's MTU otherwise.
 """
 
-from lean.typing import cast
+from fast_stdlib.typing import cast
 
 from . import decoders as read
 from .decoders import Address, Cidr, Network

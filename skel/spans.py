@@ -3,13 +3,13 @@
 import os
 from time import time_ns
 
-from lean import json
-from lean.typing import TYPE_CHECKING, Any, NamedTuple, Self
+from fast_stdlib import json
+from fast_stdlib.typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from lean import Value
+    from fast_stdlib import Value
 
 _LENGTHS = (2, 32, 16, 2)
 _DIGITS = "0123456789abcdef"
@@ -94,7 +94,7 @@ class _OpenSpan(Span):
 
 
 class SpanStack:
-    """Makes spans of the steps of one thread (lean.Recorder), and gives each to `began` and `ended`."""
+    """Makes spans of the steps of one thread (fast_stdlib.Recorder), and gives each to `began` and `ended`."""
 
     def __init__(self, parent: Parent | None) -> None:
         """Continue the trace of `parent`, or begin one."""

@@ -6,10 +6,10 @@
 import errno
 import os
 
-from lean import json
-from lean.contextlib import suppress
-from lean.functools import partial
-from lean.typing import TYPE_CHECKING
+from fast_stdlib import json
+from fast_stdlib.contextlib import suppress
+from fast_stdlib.functools import partial
+from fast_stdlib.typing import TYPE_CHECKING
 
 from .environment import check_container_id, check_ifname
 from .errors import CniError, Code

@@ -1,6 +1,6 @@
 """Steps that are all taken, whatever becomes of the others: how DEL and GC go on past errors."""
 
-from lean.typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
+from fast_stdlib.typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 from skel import CniError, Code
 
 if TYPE_CHECKING:

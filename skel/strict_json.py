@@ -5,8 +5,8 @@ It refuses input that the json module of Python accepts and Go's decoder refuses
 and a key that is written twice in one object. `decode_output`, for the output of plugins, takes both as Go does.
 """
 
-from lean import json
-from lean.typing import Any, Callable, NoReturn
+from fast_stdlib import json
+from fast_stdlib.typing import Any, Callable, NoReturn
 
 _LOWEST, _HIGHEST = -(2**63), 2**64 - 1
 _SHOWN = 40

@@ -8,10 +8,10 @@ TRACEPARENT names the span that the plugin's spans are inside of. Without CNI_HA
 import os
 from time import time_ns
 
-import lean
-from lean import json
-from lean.contextlib import suppress
-from lean.typing import Callable, Mapping
+import fast_stdlib
+from fast_stdlib import json
+from fast_stdlib.contextlib import suppress
+from fast_stdlib.typing import Callable, Mapping
 
 from .dispatch import Outcome
 from .environment import TRACE
@@ -23,14 +23,14 @@ _PROMPTLY_NS = 20_000_000
 
 def recorded(plugin: str, environ: Mapping[str, str], act: Callable[[], Outcome]) -> Outcome:
     """Carry out a call, and report its spans; the first is PluginMain. Raises what `act` raises."""
-    if lean.recorder() is not None:  # a delegate in the process of its caller
+    if fast_stdlib.recorder() is not None:  # a delegate in the process of its caller
         return _main(plugin, environ, act)
     parent = parse_traceparent(environ.get("TRACEPARENT", ""))
     if parent is not None and not parent.is_sampled:
         return act()
     taking = FileRecorder(environ[TRACE], parent)
     try:
-        with lean.recorded_by(taking):
+        with fast_stdlib.recorded_by(taking):
             return _main(plugin, environ, act)
     finally:
         taking.close()
@@ -38,10 +38,10 @@ def recorded(plugin: str, environ: Mapping[str, str], act: Callable[[], Outcome]
 
 def _main(plugin: str, environ: Mapping[str, str], act: Callable[[], Outcome]) -> Outcome:
     identity = {name: environ[name] for name in ("CNI_COMMAND", "CNI_CONTAINERID", "CNI_IFNAME") if environ.get(name)}
-    with lean.span("PluginMain", waits=False, plugin=plugin, **identity):
+    with fast_stdlib.span("PluginMain", waits=False, plugin=plugin, **identity):
         outcome = act()
         if outcome.code != 0:
-            lean.span_note(exit_code=outcome.code, error=f"exit code {outcome.code}")
+            fast_stdlib.span_note(exit_code=outcome.code, error=f"exit code {outcome.code}")
         return outcome
 
 
@@ -115,7 +115,7 @@ def report(file: str, *, path: str, environ: Mapping[str, str], stdin: bytes, ou
         "exitCode": outcome.code,
         "seconds": seconds,
     }
-    taking = lean.recorder()
+    taking = fast_stdlib.recorder()
     if isinstance(taking, FileRecorder):
         taking.add(json.dumps(line))
     else:  # TRACEPARENT asks for no spans

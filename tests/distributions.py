@@ -13,7 +13,18 @@ from pathlib import Path
 from tests.cli import ROOT
 from tests.nodes import HANG, until
 
-ROOMS = ("cni_harness_pytest", "conf", "firewall", "harness", "ipam", "launch", "lean", "netlink", "plugins", "skel")
+ROOMS = (
+    "cni_harness_pytest",
+    "conf",
+    "firewall",
+    "harness",
+    "ipam",
+    "launch",
+    "fast_stdlib",
+    "netlink",
+    "plugins",
+    "skel",
+)
 """The packages of the wheel."""
 
 WITHOUT_REGISTRY = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}

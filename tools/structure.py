@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 _ROOT: Final = Path(__file__).resolve().parent.parent
 _ROOM: Final = re.compile(r"^\| `(\w+)/` \|", re.MULTILINE)
 _GENERATED: Final = "_pb2"
-_STAND_INS: Final = "lean"
+_STAND_INS: Final = "fast_stdlib"
 """Its modules hand on names of the standard library, which `__all__` makes public."""
 
 

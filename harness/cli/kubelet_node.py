@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from fast_stdlib import recorder
 from harness.cli.option_types import Duration
 from harness.cli.options import Settings
 from harness.files import write_atomically
 from harness.output import say
-from lean import recorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

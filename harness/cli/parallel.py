@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import click
 
+from fast_stdlib import recorded_by, recorder
 from harness.cli.interruption import SignalArrival, interruption_deferred
 from harness.output import message_of, say
-from lean import recorded_by, recorder
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

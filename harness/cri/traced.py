@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final, TypeVar, cast
 
-from lean import span, span_note
+from fast_stdlib import span, span_note
 
 S = TypeVar("S")
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from fast_stdlib import recorded_by, recorder
 from harness.cri.messages import ContainerState, ContainerStatus
 from harness.cri.service import NotFoundError, RuntimeService, RuntimeServiceError
 from harness.kubelet.events import NORMAL, WARNING, EventRecorder
@@ -12,7 +13,6 @@ from harness.kubelet.handlers import HookError, HookPlace, OnNode, run_hook
 from harness.kubelet.pod_containers import container_of, field_path, is_sidecar
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_container import V1Container
-from lean import recorded_by, recorder
 
 _LEAST_GRACE_S: Final = 2  # kubelet's minimumGracePeriodInSeconds
 _PARALLEL: Final = 32

@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
+from fast_stdlib import span
 from harness.cri.messages import PodSandboxMetadata
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.admission import NodeFacts, admit
@@ -28,7 +29,6 @@ from harness.kubelet.runtime_pod_status import runtime_pod_status
 from harness.kubelet.sources import RUN_SOURCE
 from harness.kubelet.v1 import V1Metadata, V1Pod
 from harness.kubelet.v1_status import FAILED, V1PodStatus
-from lean import span
 
 _HOUSEKEEPING_S: Final = 2.0  # kubelet's housekeepingPeriod
 _GARBAGE_S: Final = 60.0  # its ContainerGCPeriod

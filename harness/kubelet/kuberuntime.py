@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
+from fast_stdlib import span
 from harness.cri.messages import ContainerState, NamespaceMode, PodSandboxConfig
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.backoff import Backoff
@@ -28,7 +29,6 @@ from harness.kubelet.start_errors import StartError
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_container import V1Container
 from harness.runtime.unserved_requests import BANDWIDTH, PORT_MAPPINGS
-from lean import span
 
 START_CONTAINER = "StartContainer"
 KILL_CONTAINER = "KillContainer"

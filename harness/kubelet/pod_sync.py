@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
 
+from fast_stdlib import span, span_note
 from harness.cri.messages import ContainerState
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.api_status import DEADLINE_EXCEEDED, generate_api_pod_status, is_terminal_phase, seconds_left
@@ -17,7 +18,6 @@ from harness.kubelet.runtime_pod_status import RuntimePodStatus, runtime_pod_sta
 from harness.kubelet.start_errors import ReasonCache
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_status import V1PodStatus
-from lean import span, span_note
 
 
 class VolumeError(Exception):

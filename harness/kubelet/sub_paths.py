@@ -12,9 +12,9 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from fast_stdlib import syscalls
 from harness.kubelet.start_errors import StartError
 from harness.mounts import bind, detach
-from lean import syscalls
 
 
 def bound_sub_path(volume: Path, sub_path: str, name: str, target: Path, propagation: str = "private") -> Path:

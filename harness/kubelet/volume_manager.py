@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from fast_stdlib import syscalls
 from harness.files import remove_tree
 from harness.kubelet.container_config import MountedVolume
 from harness.kubelet.paths import KubeletPaths
@@ -23,7 +24,6 @@ from harness.kubelet.v1 import V1ConfigMapVolume, V1EmptyDirVolume, V1HostPathVo
 from harness.kubelet.volume_files import Projection, own_by_group, write_atomically_into
 from harness.mounts import detach_below
 from harness.quantity import quantity_value
-from lean import syscalls
 
 _CHECKS: Final[Mapping[str, tuple[Callable[[int], bool], str]]] = {
     "Directory": (stat.S_ISDIR, "a directory"),

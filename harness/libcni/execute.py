@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fast_stdlib import recorder, span, span_note
 from harness.libcni.attachment import PROTOCOL_VARIABLES
 from harness.libcni.exchange import Exchange
 from harness.libcni.reports import Delegation, Reports
 from harness.trace_recorder import TraceRecorder
-from lean import recorder, span, span_note
 from skel.program import start_program
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
+from fast_stdlib import recorded_by, recorder
 from harness.libcni.cache import CachedAttachment, ResultCache
 from harness.libcni.execute import Executor
 from harness.libcni.repair import (
@@ -18,7 +19,6 @@ from harness.libcni.repair import (
 )
 from harness.runtime.node import Node
 from harness.runtime.sandbox import sandbox_exists
-from lean import recorded_by, recorder
 from skel.errors import CniError
 
 _MOST = 32

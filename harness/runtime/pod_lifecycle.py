@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fast_stdlib import span
 from harness.files import LockHeldError, write_atomically
 from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.cache import ResultCache
@@ -21,7 +22,6 @@ from harness.runtime.pod_plan import NetworkPlan
 from harness.runtime.pods import INCOMPLETE, READY, Pod, PodNetwork, PodRecordError, new_pod
 from harness.runtime.resolv_conf import pod_resolv_conf
 from harness.runtime.sandbox import create_sandbox, new_sandbox_path, sandbox_exists
-from lean import span
 from netlink.namespace import remove_namespace
 from skel.errors import CniError
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-import lean
+import fast_stdlib
 from harness import output
 from harness.files import write_atomically
 from harness.trace_recorder import TraceRecorder
@@ -35,7 +35,7 @@ def traced(
     exports = bool(os.environ.get(ENDPOINT))
     recorder = TraceRecorder(parent, printer or (lambda _: None), keep=bool(files) or exports or take is not None)
     try:
-        with lean.recorded_by(recorder), lean.span(f"cni-harness {verb}", waits=True):
+        with fast_stdlib.recorded_by(recorder), fast_stdlib.span(f"cni-harness {verb}", waits=True):
             yield
     finally:
         if printer is not None:

@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping
 
-from lean.typing import ClassVar, NamedTuple
+from fast_stdlib.typing import ClassVar, NamedTuple
 
 from . import dhcpv4, dhcpv6
 from .dhcpv4 import Reply

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 
-from lean.typing import NamedTuple
+from fast_stdlib.typing import NamedTuple
 from skel import Route
 
 from .lease import LeaseEvent

@@ -32,7 +32,7 @@ Here is no input and no output: `Lease.on` takes an event and returns the action
 
 from random import uniform
 
-from lean.typing import NamedTuple
+from fast_stdlib.typing import NamedTuple
 
 from .store import Terms
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from lean.typing import NamedTuple
+from fast_stdlib.typing import NamedTuple
 from skel import CniError, Code
 
 from .attachment import NO_LEASE, LeasedAttachment, key_of

@@ -6,7 +6,7 @@ import selectors
 import time
 from collections.abc import Callable
 
-from lean.typing import Protocol
+from fast_stdlib.typing import Protocol
 
 _LONGEST = 3600.0
 """Seconds in one wait."""

@@ -6,7 +6,7 @@ from _socket import AF_INET6
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from lean.typing import NamedTuple
+from fast_stdlib.typing import NamedTuple
 from netlink.link import Link
 from netlink.namespace import Namespace, entered, open_namespace
 from netlink.rtnl import Rtnl, is_oper_up

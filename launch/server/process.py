@@ -12,8 +12,8 @@ from contextlib import suppress
 from time import sleep
 from typing import NamedTuple
 
-from lean import recorder
-from lean.syscalls import CLONE_NEWNET, CLONE_NEWNS, capabilities, confinement, set_process_name, setns
+from fast_stdlib import recorder
+from fast_stdlib.syscalls import CLONE_NEWNET, CLONE_NEWNS, capabilities, confinement, set_process_name, setns
 from skel.plugin import Kept
 
 from .protocol import HandoffError

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+from fast_stdlib.syscalls import CLONE_NEWNET, mount_nowhere, setns, unshare
 from launch import PLUGINS
 from launch.installation import modules
 from launch.launcher import find_plugin, launcher_bytes
 from launch.plugin_list import load, load_modules, resolve
-from lean.syscalls import CLONE_NEWNET, mount_nowhere, setns, unshare
 from skel.dispatch import dispatch
 from skel.plugin import Context
 

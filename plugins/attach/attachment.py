@@ -7,8 +7,8 @@ A plugin opens CNI_NETNS once and uses that descriptor for all steps: the file m
 
 import os
 
-from lean.contextlib import contextmanager
-from lean.typing import TYPE_CHECKING, Any, Iterator, TypeVar
+from fast_stdlib.contextlib import contextmanager
+from fast_stdlib.typing import TYPE_CHECKING, Any, Iterator, TypeVar
 from skel import Args, CniError, Code, Config, IPConfig, Result
 from skel.environment import is_own_namespace, own_namespace_error
 
@@ -97,8 +97,8 @@ def refuse_own(args: Args[C], namespace: "Namespace") -> None:
 
 def firewall_of(args: Args[Any]) -> "Tables":
     """Return access to the firewall in the call's own network namespace; the socket is opened at its first use."""
+    from fast_stdlib.functools import partial
     from firewall.tables import Tables
-    from lean.functools import partial
 
     return Tables(partial(netfilter_of, args), args.environ)
 

@@ -4,7 +4,7 @@ Runtimes repeat DEL for attachments that are gone; such a DEL ends with one look
 once an interface is found. The kernel may finish the deletion after the answer.
 """
 
-from lean.typing import TYPE_CHECKING, TypeVar
+from fast_stdlib.typing import TYPE_CHECKING, TypeVar
 from netlink.link_removal import remove_link
 from netlink.namespace import Namespace
 from plugins.attach.attachment import open_pod_if_left

@@ -14,7 +14,7 @@ A plugin is its configuration and a driver; the sequence (plugins.attach.sequenc
 A driver module imports `netlink` inside its methods or for type checkers alone: VERSION and DEL load it, too.
 """
 
-from lean.typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from fast_stdlib.typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from plugins.attach.attachment import firewall_of, owner_of
 from plugins.attach.interface_config import AutoMtuConfig, InterfaceConfig
 from skel import Args, Cidr, Interface, Result, Undo

@@ -2,7 +2,7 @@
 
 import ipaddress
 
-from lean.typing import Iterable
+from fast_stdlib.typing import Iterable
 from skel import Address, Cidr, CniError, Code, IPConfig, Network, Result, Route, with_length
 
 _DEFAULT = {4: ipaddress.ip_network("0.0.0.0/0"), 6: ipaddress.ip_network("::/0")}

@@ -6,9 +6,9 @@ puts firewall rules back in the form of the suite that made the attachment. So a
 plugins loses nothing, because their DEL finds the rules.
 """
 
-from lean.contextlib import nullcontext
-from lean.hashing import sha256
-from lean.typing import TYPE_CHECKING, Any
+from fast_stdlib.contextlib import nullcontext
+from fast_stdlib.hashing import sha256
+from fast_stdlib.typing import TYPE_CHECKING, Any
 from plugins.attach.attachment import kept_rtnl
 from skel import Args
 

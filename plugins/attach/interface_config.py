@@ -2,7 +2,7 @@
 
 import os
 
-from lean.typing import Mapping
+from fast_stdlib.typing import Mapping
 from skel import (
     CniError,
     Code,

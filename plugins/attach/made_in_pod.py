@@ -1,6 +1,6 @@
 """Interfaces that are made in the pod: nothing of them is on the host."""
 
-from lean.typing import TYPE_CHECKING, TypeVar
+from fast_stdlib.typing import TYPE_CHECKING, TypeVar
 from plugins.attach.driver import Driver
 from plugins.attach.interface_config import InterfaceConfig
 from skel import CniError, Code

@@ -1,6 +1,6 @@
 """The MTU of the pod's interface: `mtu: "auto"`, the MTU of the path that a pod's packets take, and its CHECK."""
 
-from lean.typing import Any
+from fast_stdlib.typing import Any
 from plugins.attach.driver import Driver
 from plugins.attach.interface_config import AUTO, MTU_MIN
 from skel import Args, CniError, Code

@@ -8,7 +8,7 @@ renamed in the pod; DEL deletes either name.
 
 from _socket import AF_INET, AF_INET6
 
-from lean.typing import TYPE_CHECKING, TypeVar
+from fast_stdlib.typing import TYPE_CHECKING, TypeVar
 from plugins.attach.driver import Made
 from plugins.attach.interface_config import AutoMtuConfig
 from plugins.attach.made_in_pod import MadeInPod

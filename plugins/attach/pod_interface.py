@@ -6,7 +6,7 @@ The sequence calls these functions, for every interface plugin alike.
 from _socket import AF_INET, AF_INET6
 from contextlib import AbstractContextManager, suppress
 
-from lean.typing import Callable, Iterable, Sequence
+from fast_stdlib.typing import Callable, Iterable, Sequence
 from netlink.addresses import add_address
 from netlink.kinds import PAIRS
 from netlink.link import Link, find_link

@@ -3,7 +3,7 @@
 import fcntl
 from _socket import AF_INET, AF_INET6
 
-from lean.typing import Iterable, Iterator
+from fast_stdlib.typing import Iterable, Iterator
 from netlink.namespace import Namespace
 from netlink.route_copies import RouteCopy, copy_routes
 from netlink.routes import RT_TABLE_MAIN

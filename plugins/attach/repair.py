@@ -5,7 +5,7 @@ attachment of the reference suite gets its firewall rules back in that suite's f
 them.
 """
 
-from lean.typing import Any
+from fast_stdlib.typing import Any
 from plugins.attach.attachment import kept_rtnl, open_pod, pod_ips
 from plugins.attach.driver import Driver
 from plugins.attach.interface_config import MasqueradeConfig

@@ -3,8 +3,8 @@
 Slow modules are imported where they are needed: a DEL of a pod that is gone ends with one look-up.
 """
 
-from lean import span
-from lean.typing import Any, Callable, Sequence, TypeVar
+from fast_stdlib import span
+from fast_stdlib.typing import Any, Callable, Sequence, TypeVar
 from plugins.attach.attachment import kept_rtnl, open_pod, pod_ips, valid_owners
 from plugins.attach.driver import Driver, interface_of
 from plugins.attach.interface_config import AUTO, InterfaceConfig, MasqueradeConfig, random_mac

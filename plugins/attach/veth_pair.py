@@ -6,8 +6,8 @@ kernel chose, at any later moment.
 
 import errno
 
-from lean.contextlib import contextmanager
-from lean.typing import Callable, Iterator, TypeVar
+from fast_stdlib.contextlib import contextmanager
+from fast_stdlib.typing import Callable, Iterator, TypeVar
 from netlink.kinds import PAIRS
 from netlink.link import Link
 from netlink.namespace import Namespace

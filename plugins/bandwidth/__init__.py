@@ -3,7 +3,7 @@
 It comes after an interface plugin that makes a veth pair. See `plugins.bandwidth.host` for the qdiscs.
 """
 
-from lean.typing import Final, NamedTuple
+from fast_stdlib.typing import Final, NamedTuple
 from plugins.attach.attachment import open_pod_if_left, owner_of, required_result, valid_owners
 from skel import (
     Args,

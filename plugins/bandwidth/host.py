@@ -3,9 +3,9 @@
 Packets to the pod wait at the host's end of its veth pair; those from the pod are redirected there to the IFB.
 """
 
+from fast_stdlib.contextlib import contextmanager, suppress
+from fast_stdlib.typing import Iterator, NamedTuple
 from firewall.owner import Owner
-from lean.contextlib import contextmanager, suppress
-from lean.typing import Iterator, NamedTuple
 from netlink.kinds import PAIRS
 from netlink.link import Link
 from netlink.link_wire import change_link

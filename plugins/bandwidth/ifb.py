@@ -4,9 +4,9 @@ The kernel can delay packets that a link sends, and none that it receives. So th
 IFB (intermediate functional block), which sends them.
 """
 
+from fast_stdlib.hashing import sha512
+from fast_stdlib.typing import TYPE_CHECKING, Collection, Final
 from firewall.owner import Owner
-from lean.hashing import sha512
-from lean.typing import TYPE_CHECKING, Collection, Final
 from netlink.link import Link, find_link
 from netlink.request import RtnlSocket
 from skel import CniError, Code, Context

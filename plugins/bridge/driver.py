@@ -1,6 +1,6 @@
 """The bridge plugin's steps of the attach sequence, in the order in which ADD takes them."""
 
-from lean.typing import TYPE_CHECKING
+from fast_stdlib.typing import TYPE_CHECKING
 from plugins.attach.attachment import pod_ips
 from plugins.attach.driver import Driver, Made, interface_of
 from plugins.attach.gateways import add_default_routes, forward, held_gateways, set_gateways

@@ -3,7 +3,7 @@
 A function that takes an `undo` registers the inverse of each of its changes on it, before the change.
 """
 
-from lean.typing import Any
+from fast_stdlib.typing import Any
 from netlink.addresses import Address, add_address
 from netlink.link import Link
 from netlink.namespace import Namespace

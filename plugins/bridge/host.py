@@ -6,9 +6,9 @@ the bridge, so a failing ADD undoes less of it than of its own links.
 
 import fcntl
 
+from fast_stdlib.contextlib import suppress
+from fast_stdlib.typing import Callable, Collection, NamedTuple, ParamSpec
 from firewall.owner import Owner
-from lean.contextlib import suppress
-from lean.typing import Callable, Collection, NamedTuple, ParamSpec
 from netlink.addresses import Address, list_addresses
 from netlink.link import Link, find_fdb_owner, find_link
 from netlink.namespace import Namespace, current_namespace

@@ -1,6 +1,6 @@
 """The configuration of host-device: one key that says which interface it is."""
 
-from lean.typing import NamedTuple
+from fast_stdlib.typing import NamedTuple
 from plugins.attach.interface_config import InterfaceConfig, RuntimeConfig
 from skel import CniError, Code, expected, field, mac, optional, record, string
 

@@ -7,9 +7,9 @@ when it moves: addresses, routes and state. The alias is the original name, as t
 
 import os
 
-from lean.contextlib import contextmanager, suppress
-from lean.hashing import sha256
-from lean.typing import TYPE_CHECKING
+from fast_stdlib.contextlib import contextmanager, suppress
+from fast_stdlib.hashing import sha256
+from fast_stdlib.typing import TYPE_CHECKING
 from skel import Cidr, CniError, Record, Route, boolean, cidr, field, integer, list_of, record, string
 from skel.state_file import StateFiles
 

@@ -6,8 +6,8 @@ The device is in the pod, or on the host already: the kernel moves it there when
 import errno
 import os
 
-from lean.contextlib import suppress
-from lean.typing import TYPE_CHECKING, Callable, Iterable
+from fast_stdlib.contextlib import suppress
+from fast_stdlib.typing import TYPE_CHECKING, Callable, Iterable
 from netlink.addresses import new_address
 from netlink.altnames import delete_altname
 from netlink.link import Link

@@ -5,7 +5,7 @@ Nothing of an attachment is on the host while the pod has the device, so REPAIR 
 
 import errno
 
-from lean.typing import TYPE_CHECKING
+from fast_stdlib.typing import TYPE_CHECKING
 from plugins.attach.driver import Driver, Made
 from plugins.host_device.config import HostDeviceConfig, WantedDevice
 from skel import CniError, Code

@@ -1,6 +1,6 @@
 """Finding the host's interface that a configuration names."""
 
-from lean.typing import TYPE_CHECKING
+from fast_stdlib.typing import TYPE_CHECKING
 from skel import CniError, Code
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from ipaddress import IPv6Network
 
-from lean.typing import Iterable
+from fast_stdlib.typing import Iterable
 from netlink.link import Link
 from netlink.route_copies import RouteCopy, copy_routes, route_copy
 from netlink.routes import RT_TABLE_MAIN, add_route, new_route

@@ -3,7 +3,7 @@
 ADD saves the values before, and DEL restores them. Nothing changes on the host.
 """
 
-from lean.typing import TYPE_CHECKING, Mapping, NamedTuple
+from fast_stdlib.typing import TYPE_CHECKING, Mapping, NamedTuple
 from plugins.attach.attachment import nothing, open_pod, open_pod_if_left, required_result, valid_owners
 from plugins.attach.interface_config import mac_of_cni_args, mtu
 from skel import (

@@ -8,9 +8,9 @@ Modules for the kernel are imported in functions: a DEL that finds no file does 
 
 import os
 
-from lean import json
-from lean.contextlib import suppress
-from lean.typing import TYPE_CHECKING, Callable, Collection, Final, Iterator, Self
+from fast_stdlib import json
+from fast_stdlib.contextlib import suppress
+from fast_stdlib.typing import TYPE_CHECKING, Callable, Collection, Final, Iterator, Self
 from skel import Record, boolean, dict_of, field, integer, string
 from skel.strict_json import decode_json
 

@@ -5,8 +5,8 @@ All functions that read or write one are to be called in the pod's network names
 
 import errno
 
-from lean.contextlib import suppress
-from lean.typing import Callable, Final, Iterator, Mapping, NamedTuple
+from fast_stdlib.contextlib import suppress
+from fast_stdlib.typing import Callable, Final, Iterator, Mapping, NamedTuple
 from netlink.sysctl import read_sysctl, set_sysctl
 from skel import CniError, Code
 

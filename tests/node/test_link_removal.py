@@ -111,7 +111,7 @@ def test_the_thread_has_ended_when_it_was_waited_for(node: Node, host: Namespace
     """A worker enters the next caller's mount namespace then, which the kernel refuses to one of several threads."""
     script = """
 import contextlib, os
-from lean import syscalls
+from fast_stdlib import syscalls
 from netlink.link_removal import remove_link
 mounts = os.open("/proc/self/ns/mnt", os.O_RDONLY)
 for number in range(50):

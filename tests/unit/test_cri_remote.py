@@ -14,7 +14,7 @@ import click
 import grpc
 import pytest
 
-import lean
+import fast_stdlib
 from harness.cli.kubelet_node import choose_endpoint, forget_endpoint, keep_endpoint
 from harness.cri.messages import (
     ContainerConfig,
@@ -209,7 +209,7 @@ def test_calls_of_a_trace_carry_its_context(listening: tuple[str, list[dict[str,
 
     with RemoteRuntime(endpoint) as runtime:
         runtime.version()
-        with lean.recorded_by(recorder), lean.span("step"):
+        with fast_stdlib.recorded_by(recorder), fast_stdlib.span("step"):
             runtime.version()
             runtime.images.list_images()
 

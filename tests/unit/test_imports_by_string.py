@@ -17,14 +17,14 @@ from tests.cli import ROOT
 ROOMS = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests", "tools"}
 MAY_IMPORT = {
     "cni_harness_pytest": {"cni_harness_pytest", "harness"},
-    "harness": {"harness", "launch", "skel", "netlink", "lean", "conf"},
-    "launch": {"launch", "plugins", "ipam", "firewall", "netlink", "skel", "lean"},
-    "plugins": {"plugins", "firewall", "netlink", "skel", "lean"},
-    "ipam": {"ipam", "netlink", "skel", "lean"},
-    "firewall": {"firewall", "netlink", "skel", "lean"},
-    "netlink": {"netlink", "lean"},
-    "skel": {"skel", "lean"},
-    "lean": {"lean"},
+    "harness": {"harness", "launch", "skel", "netlink", "fast_stdlib", "conf"},
+    "launch": {"launch", "plugins", "ipam", "firewall", "netlink", "skel", "fast_stdlib"},
+    "plugins": {"plugins", "firewall", "netlink", "skel", "fast_stdlib"},
+    "ipam": {"ipam", "netlink", "skel", "fast_stdlib"},
+    "firewall": {"firewall", "netlink", "skel", "fast_stdlib"},
+    "netlink": {"netlink", "fast_stdlib"},
+    "skel": {"skel", "fast_stdlib"},
+    "fast_stdlib": {"fast_stdlib"},
     "conf": set(),
 }
 """The table of docs/design.md. A room's plugins are loaded by `launch.plugin_list` alone."""

@@ -7,7 +7,7 @@ import pytest
 from tests.cli import ROOT
 from tests.module_state import findings
 
-ROOMS = ("lean", "skel", "netlink", "firewall", "ipam", "plugins", "launch")
+ROOMS = ("fast_stdlib", "skel", "netlink", "firewall", "ipam", "plugins", "launch")
 OWNING_THE_PROCESS = ("launch/", "skel/process.py", "skel/delegate.py", "ipam/dhcp_daemon/")
 """A plugin's own process: direct execution, which has no next call; and the DHCP daemon, which executes none."""
 
@@ -18,7 +18,7 @@ def sources() -> dict[str, str]:
     return {path: text for path, text in found.items() if not path.startswith("launch/server/")}
 
 
-RECORDER = "lean/__init__.py", "_local() at import: an object with a state"
+RECORDER = "fast_stdlib/__init__.py", "_local() at import: an object with a state"
 """The recorder of a thread's spans: a call sets it and takes it away, and a worker that finds one left ends itself."""
 
 

@@ -10,13 +10,13 @@ from tests.nodes import HANG
 PROGRAM = """
 import os, sys
 sys.path.insert(0, {root!r})
-import lean
+import fast_stdlib
 {prepare}
 def steps():
     for number in range(1000):
-        with lean.span("step", waits=True, number=number, text="a text", names=["a", "b"]):
-            lean.span_note(found=number)
-        lean.recorder()
+        with fast_stdlib.span("step", waits=True, number=number, text="a text", names=["a", "b"]):
+            fast_stdlib.span_note(found=number)
+        fast_stdlib.recorder()
 steps()
 def marker():
     try:
@@ -32,7 +32,7 @@ print(*(name for name in ("skel.spans", "skel.trace", "netlink.spans") if name i
 RECORD = """
 from skel.trace import FileRecorder
 recorder = FileRecorder({file!r}, None)
-context = lean.recorded_by(recorder)
+context = fast_stdlib.recorded_by(recorder)
 context.__enter__()
 """
 

@@ -11,7 +11,7 @@ SAMPLE = {
     "room/two.py": "def late():\n    from .three import value\n\n    return value\n",
     "room/three.py": '__all__ = ["value"]\nvalue = 1\n',
     "room/room_pb2.py": "class Shape: ...\n",
-    "lean/json.py": '__all__ = ["loads"]\n\nclass Shape: ...\n\nclass _Hidden: ...\n',
+    "fast_stdlib/json.py": '__all__ = ["loads"]\n\nclass Shape: ...\n\nclass _Hidden: ...\n',
 }
 
 
@@ -45,13 +45,13 @@ def test_importers_are_found_also_in_functions_and_with_relative_names(tmp_path:
 
 
 def test_all_is_for_faces_of_packages_and_for_stand_ins(tmp_path: Path) -> None:
-    assert list(needless_all(modules(written(tmp_path), ["room", "lean"]))) == [Path("room/three.py")]
+    assert list(needless_all(modules(written(tmp_path), ["room", "fast_stdlib"]))) == [Path("room/three.py")]
 
 
 def test_a_name_of_two_public_classes_is_listed_with_both_places(tmp_path: Path) -> None:
-    found = shared_names(modules(written(tmp_path), ["room", "lean"]))
+    found = shared_names(modules(written(tmp_path), ["room", "fast_stdlib"]))
 
-    assert found == {"Shape": ["lean/json.py:3", "room/one.py:3"]}
+    assert found == {"Shape": ["fast_stdlib/json.py:3", "room/one.py:3"]}
 
 
 def test_the_rooms_are_the_packages_of_the_project() -> None:

@@ -550,7 +550,7 @@ def test_an_editable_installation_has_its_launcher_beside_the_source(tree: Path,
 
 VIOLATIONS = {
     "skel stands on the standard library alone": ("skel", "import netlink"),
-    "lean takes the place of the standard library and imports nothing else": ("lean", "import skel"),
+    "fast_stdlib takes the place of the standard library and imports nothing else": ("fast_stdlib", "import skel"),
     "a plugin's own process does without the server": ("launch/launcher.py", "import launch.server.protocol"),
     "netlink knows the kernel and nothing of CNI": ("netlink", "import skel"),
     "only netlink imports pyroute2": ("plugins", "import pyroute2"),

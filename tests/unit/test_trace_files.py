@@ -144,9 +144,9 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from harness.views.tracing import traced
-import lean
+import fast_stdlib
 with traced("add", tree=False, files=[Path(each) for each in sys.argv[1:]], say=print):
-    with lean.span("inner", size=3, names=["a"]):
+    with fast_stdlib.span("inner", size=3, names=["a"]):
         pass
     if {fails}:
         raise SystemExit(3)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import lean
+import fast_stdlib
 from harness.libcni.execute import Execution, Executor
 from harness.trace_recorder import SpanBegun, SpanEvent, TraceRecorder
 from harness.views.call_tree import TreePrinter
@@ -43,7 +43,7 @@ class Traced:
             printer(event)
 
         recorder = TraceRecorder(None, observe, keep=True)
-        with lean.recorded_by(recorder), lean.span("root", waits=True):
+        with fast_stdlib.recorded_by(recorder), fast_stdlib.span("root", waits=True):
             Executor([self.folder], timeout=timeout, linger=1).run("plugin", "ADD", b"{}", {"CNI_IFNAME": "eth0"})
         printer.finish()
         self.spans = {span.name: span for span in recorder.spans}
@@ -158,7 +158,7 @@ def test_parallel_threads_have_their_own_columns_and_parents() -> None:
 def test_a_verb_that_a_signal_ends_shows_its_exit_code() -> None:
     recorder = TraceRecorder(None, lambda _: None, keep=True)
 
-    with pytest.raises(SystemExit), lean.recorded_by(recorder), lean.span("syncLoop"):
+    with pytest.raises(SystemExit), fast_stdlib.recorded_by(recorder), fast_stdlib.span("syncLoop"):
         sys.exit(143)
 
     assert [span.error for span in recorder.spans] == ["exit code 143"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import lean
+import fast_stdlib
 from skel import Args, CniError, Code, Config, Plugin, Result, dispatch
 from skel.spans import Parent, parse_traceparent
 
@@ -49,9 +49,9 @@ def test_invalid_headers(text: str) -> None:
 
 
 def add(args: Args[Config]) -> Result:
-    with lean.span("outer", size=3):
-        lean.span_note(found=["a", "b"])
-        with lean.span("inner"):
+    with fast_stdlib.span("outer", size=3):
+        fast_stdlib.span_note(found=["a", "b"])
+        with fast_stdlib.span("inner"):
             if args.ifname == "broken":
                 raise CniError(Code.TRY_AGAIN_LATER, "not now")
     return Result()
@@ -99,7 +99,7 @@ def test_steps_are_reported_parents_first_inside_of_the_callers_span(file: Path)
     for whole, part in ((main, command), (command, outer), (outer, inner)):
         assert whole["start"] <= part["start"] <= part["end"] <= whole["end"]
     assert main["pid"] == os.getpid()
-    assert lean.recorder() is None
+    assert fast_stdlib.recorder() is None
 
 
 def test_a_failure_names_the_step(file: Path) -> None:
@@ -142,9 +142,9 @@ def test_a_step_that_may_last_is_reported_as_it_begins(file: Path) -> None:
 
     def wait(args: Args[Config]) -> Result:
         del args
-        with lean.span("quick"):
+        with fast_stdlib.span("quick"):
             pass
-        with lean.span("long", waits=True):
+        with fast_stdlib.span("long", waits=True):
             seen.extend(spans(file))
         return Result()
 

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-import lean
+import fast_stdlib
 from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.cache import ResultCache
 from harness.libcni.execute import Executor
@@ -44,7 +44,7 @@ def add(bin_dir: str, var_lib_cni: str, pods: list[str], traced: bool) -> None: 
         return
     with Path(os.devnull).open("w") as nowhere:
         recorder = TraceRecorder(None, TreePrinter(nowhere.write, colour=False), keep=True)
-        with lean.recorded_by(recorder), lean.span("cni-harness add", waits=True):
+        with fast_stdlib.recorded_by(recorder), fast_stdlib.span("cni-harness add", waits=True):
             for netns in pods:
                 libcni.add(NETWORK, _attachment(netns))
 

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from fast_stdlib.syscalls import RESOLVE_IN_ROOT, open_within
 from harness.cri.builtin import control_groups
 from harness.cri.builtin.container_store import ContainerFolder, ContainerRecord
 from harness.cri.builtin.image_files import run_tool
@@ -33,7 +34,6 @@ from harness.cri.builtin.sandbox_view import SandboxView
 from harness.cri.messages import ContainerUser, Mount, NamespaceMode, ProfileType, Resources
 from harness.cri.service import ImageNotFoundError, RuntimeServiceError
 from harness.files import write_atomically
-from lean.syscalls import RESOLVE_IN_ROOT, open_within
 
 _RTMIN: Final = "RTMIN+"
 

@@ -15,6 +15,7 @@ import termios
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
+from fast_stdlib import syscalls
 from harness.cri.builtin.host_root import enter_host_root
 from harness.cri.builtin.process_calls import (
     CLONE_NEWPID,
@@ -22,7 +23,6 @@ from harness.cri.builtin.process_calls import (
     drop_from_bounding_set,
     forbid_new_privileges,
 )
-from lean import syscalls
 from skel.state_file import write_whole
 
 _FAILED: Final = 255

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final
 
+from fast_stdlib import syscalls
 from harness.cri.builtin.process_calls import (
     MS_MOVE,
     MS_RDONLY,
@@ -22,7 +23,6 @@ from harness.cri.builtin.process_calls import (
     set_readonly,
 )
 from harness.mounts import mount_points_below
-from lean import syscalls
 
 _MS_NOSUID: Final = 0x2
 _MS_NODEV: Final = 0x4

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 
-from lean import syscalls
+from fast_stdlib import syscalls
 
 _CLONE_NEW = {"ipc": 0x08000000, "uts": 0x04000000, "pid": 0x20000000}  # include/uapi/linux/sched.h
 

@@ -1,8 +1,8 @@
 """Processes of the runtime: the start of its own programs, signals to processes, and waiting for their end.
 
 The programs are started without site-packages and without the environment's PYTHON variables. They import the standard
-library, `lean` and nothing else, so that they start in a moment and stay small. A running process is known by its PID
-and start time.
+library, `fast_stdlib` and nothing else, to start in a moment and stay small. A running process is known by its
+PID and start time.
 """
 
 import os

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from fast_stdlib import span
 from harness.cri.builtin.sandbox_store import SandboxRecord
 from harness.cri.capability_args import capability_args, refused
 from harness.cri.messages import NETWORK_READY, PodSandboxConfig, RuntimeCondition
@@ -35,7 +36,6 @@ from harness.runtime.pod_plan import NetworkPlan
 from harness.runtime.pods import PodNetwork
 from harness.runtime.sandbox import sandbox_exists
 from harness.runtime.unserved_requests import BANDWIDTH, PORT_MAPPINGS
-from lean import span
 from skel.environment import ifname_flaw
 from skel.errors import CniError
 

@@ -10,6 +10,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
+from fast_stdlib import syscalls
 from harness.cri.builtin.sandbox_networks import SandboxNetworks
 from harness.cri.builtin.sandbox_process import end_pause, end_unrecorded_pauses, is_running, start_pause
 from harness.cri.builtin.sandbox_store import SandboxEvent, SandboxRecord, SandboxState, SandboxStore
@@ -21,7 +22,6 @@ from harness.runtime.node import Node
 from harness.runtime.resolv_conf import HOST_RESOLV_CONF, resolver_line
 from harness.runtime.sandbox import create_sandbox, new_sandbox_path
 from harness.runtime.unserved_requests import UnservedRequest, unserved_requests
-from lean import syscalls
 from netlink.namespace import remove_namespace
 
 _HOSTS: Final = Path("/etc/hosts")

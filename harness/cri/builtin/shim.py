@@ -20,12 +20,12 @@ import time
 from contextlib import suppress
 from typing import Any, Final
 
+from fast_stdlib import syscalls
 from harness.cri.builtin import control_groups
 from harness.cri.builtin.container_log import ContainerLog
 from harness.cri.builtin.oci_log import last_error
 from harness.cri.builtin.process_calls import become_subreaper, mount_with_options
 from harness.process_stat import process_stat
-from lean import syscalls
 from skel.state_file import write_whole
 
 _START_ERROR: Final = 128  # containerd's errorStartExitCode

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import grpc
 
+from fast_stdlib import recorder
 from harness.cri.service import NotFoundError, RuntimeServiceError
-from lean import recorder
 
 Q = TypeVar("Q")
 A = TypeVar("A")

@@ -6,7 +6,7 @@ All of them act on the calling *thread* (mount and umount on its mount namespace
 import os
 import struct
 
-from lean.typing import TYPE_CHECKING
+from fast_stdlib.typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import ctypes

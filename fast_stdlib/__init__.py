@@ -1,7 +1,7 @@
 """Parts of the standard library with a faster start-up: a plugin's process lasts only milliseconds.
 
-`lean.typing` replaces `typing`, and so on: same names, same meaning. Modules that a plugin's process imports use these;
-all others use the standard library.
+`fast_stdlib.typing` replaces `typing`, and so on: same names, same meaning. Modules that a plugin's process imports use
+these; all others use the standard library.
 
 `span` stands in for OpenTelemetry's tracer: `with span("netlink"): …` names a step for whoever records this thread's
 steps. Without a recorder it does nothing, and makes no system call. The hook is in this file because each plugin has

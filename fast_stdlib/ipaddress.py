@@ -5,7 +5,7 @@ A DEL that finds nothing has no addresses. The names serve in annotations, `isin
 
 import sys
 
-from lean.typing import TYPE_CHECKING
+from fast_stdlib.typing import TYPE_CHECKING
 
 __all__ = [
     "IPv4Address",

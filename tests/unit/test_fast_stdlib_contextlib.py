@@ -1,4 +1,4 @@
-"""`lean.contextlib` and `lean.functools` held against the standard library's: the same values, errors and ends."""
+"""`fast_stdlib.contextlib` and `fast_stdlib.functools` held against the standard library: values, errors, ends."""
 
 import contextlib
 import functools
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-import lean.contextlib
-import lean.functools
+import fast_stdlib.contextlib
+import fast_stdlib.functools
 
 
 class OwnError(Exception):
@@ -105,7 +105,7 @@ def test_a_context_manager_ends_as_the_standard_library_s(
                 raise error.with_traceback(None)
         steps.append("after")
 
-    ours = outcome(functools.partial(block, lean.contextlib))
+    ours = outcome(functools.partial(block, fast_stdlib.contextlib))
 
     assert ours == outcome(functools.partial(block, contextlib))
 
@@ -116,12 +116,12 @@ def test_an_error_keeps_the_traceback_of_its_block() -> None:
             raise OwnError
         return len(caught.traceback)
 
-    assert depth(lean.contextlib) == depth(contextlib)
+    assert depth(fast_stdlib.contextlib) == depth(contextlib)
 
 
 def test_a_context_manager_serves_as_a_method_with_its_name_and_text() -> None:
     class Box:
-        @lean.contextlib.contextmanager
+        @fast_stdlib.contextlib.contextmanager
         def opened(self, value: int) -> Iterator[int]:
             """Open it."""
             yield value
@@ -140,17 +140,17 @@ def test_suppress_ends_the_same_errors(classes: tuple[type[BaseException], ...],
                 raise error
         steps.append("after")
 
-    ours = outcome(functools.partial(block, lean.contextlib))
+    ours = outcome(functools.partial(block, fast_stdlib.contextlib))
 
     assert ours == outcome(functools.partial(block, contextlib))
 
 
 def test_nullcontext_passes_its_value_and_errors() -> None:
-    with lean.contextlib.nullcontext("value") as value:
+    with fast_stdlib.contextlib.nullcontext("value") as value:
         assert value == "value"
-    with pytest.raises(OwnError), lean.contextlib.nullcontext():
+    with pytest.raises(OwnError), fast_stdlib.contextlib.nullcontext():
         raise OwnError
 
 
 def test_partial_is_the_standard_library_s() -> None:
-    assert lean.functools.partial is functools.partial
+    assert fast_stdlib.functools.partial is functools.partial

@@ -1,6 +1,6 @@
 """SHA-2 without `hashlib`, which loads OpenSSL: 3 ms."""
 
-from lean.typing import TYPE_CHECKING
+from fast_stdlib.typing import TYPE_CHECKING
 
 __all__ = ["sha256", "sha512"]
 

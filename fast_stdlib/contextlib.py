@@ -3,7 +3,7 @@
 `contextmanager` makes no decorators, and its functions have no `__wrapped__`.
 """
 
-from lean.typing import TYPE_CHECKING
+from fast_stdlib.typing import TYPE_CHECKING
 
 __all__ = ["contextmanager", "nullcontext", "suppress"]
 

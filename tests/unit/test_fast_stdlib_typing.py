@@ -1,4 +1,4 @@
-"""What `lean.typing` is at run time, held against `typing`."""
+"""What `fast_stdlib.typing` is at run time, held against `typing`."""
 
 import copy
 import pickle
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-import lean.typing
-from lean.typing import Generic, NamedTuple, TypeVar
+import fast_stdlib.typing
+from fast_stdlib.typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -104,4 +104,4 @@ def test_a_generic_class_takes_parameters_and_is_itself() -> None:
 
 
 def test_each_name_exists_in_typing() -> None:
-    assert set(lean.typing.__all__) <= set(typing.__all__)
+    assert set(fast_stdlib.typing.__all__) <= set(typing.__all__)

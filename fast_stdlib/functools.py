@@ -1,6 +1,6 @@
 """`functools` without its module, which loads `collections`: 2 ms."""
 
-from lean.typing import TYPE_CHECKING
+from fast_stdlib.typing import TYPE_CHECKING
 
 __all__ = ["partial"]
 

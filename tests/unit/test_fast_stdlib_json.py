@@ -1,4 +1,4 @@
-"""`lean.json` held against `json`: the same values, texts and errors."""
+"""`fast_stdlib.json` held against `json`: the same values, texts and errors."""
 
 import hashlib
 import json
@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-import lean.json
-from lean import hashing
+import fast_stdlib.json
+from fast_stdlib import hashing
 from tests.cli import ROOT
 
 TEXTS = [
@@ -79,12 +79,12 @@ def outcome(function: Any, *args: Any, **settings: Any) -> object:
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_loads_equals_the_standard_library(text: str) -> None:
-    assert outcome(lean.json.loads, text, **HOOKS) == outcome(json.loads, text, **HOOKS)
+    assert outcome(fast_stdlib.json.loads, text, **HOOKS) == outcome(json.loads, text, **HOOKS)
 
 
 ALONE = """
 import sys
-from lean.json import loads
+from fast_stdlib.json import loads
 text = sys.stdin.buffer.read().decode("utf-8", "surrogatepass")
 assert "json.decoder" not in sys.modules
 try:
@@ -111,7 +111,7 @@ def test_values_are_the_same_without_the_json_module(text: str) -> None:
 @pytest.mark.parametrize("ensure_ascii", [True, False])
 @pytest.mark.parametrize("default", [None, str])
 def test_dumps_equals_the_standard_library(value: object, default: Any, *, ensure_ascii: bool) -> None:
-    ours = outcome(lean.json.dumps, value, ensure_ascii=ensure_ascii, default=default)
+    ours = outcome(fast_stdlib.json.dumps, value, ensure_ascii=ensure_ascii, default=default)
 
     assert ours == outcome(json.dumps, value, ensure_ascii=ensure_ascii, default=default)
 
@@ -120,15 +120,15 @@ def test_recursive_values_are_refused() -> None:
     loop: list[object] = []
     loop.append(loop)
 
-    assert outcome(lean.json.dumps, loop) == outcome(json.dumps, loop)
+    assert outcome(fast_stdlib.json.dumps, loop) == outcome(json.dumps, loop)
 
 
 def test_values_are_the_same_without_the_c_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lean.json, "_json", None)
+    monkeypatch.setattr(fast_stdlib.json, "_json", None)
     for text in TEXTS:
-        assert outcome(lean.json.loads, text, **HOOKS) == outcome(json.loads, text, **HOOKS)
+        assert outcome(fast_stdlib.json.loads, text, **HOOKS) == outcome(json.loads, text, **HOOKS)
     for value in VALUES:
-        assert outcome(lean.json.dumps, value) == outcome(json.dumps, value)
+        assert outcome(fast_stdlib.json.dumps, value) == outcome(json.dumps, value)
 
 
 @pytest.mark.parametrize("name", ["sha256", "sha512"])
@@ -139,7 +139,7 @@ def test_digests(name: str) -> None:
 
 def test_sha256_falls_back_to_hashlib() -> None:
     absent = "import sys; sys.modules.update(dict.fromkeys(('_sha2', '_sha256', '_sha512')))"
-    script = f"{absent}; from lean.hashing import sha256; print(sha256(b'').hexdigest())"
+    script = f"{absent}; from fast_stdlib.hashing import sha256; print(sha256(b'').hexdigest())"
 
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 

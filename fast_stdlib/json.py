@@ -3,8 +3,8 @@
 `json` itself is loaded for errors, and by an interpreter without that code.
 """
 
-from lean.contextlib import suppress
-from lean.typing import Any, Callable, NoReturn
+from fast_stdlib.contextlib import suppress
+from fast_stdlib.typing import Any, Callable, NoReturn
 
 try:
     import _json
