@@ -52,6 +52,17 @@ def test_limits_are_in_the_kernel(limited: Limited) -> None:
     limited.plugin.succeed("CHECK", "one", prevResult=result)
 
 
+def test_subnets_are_those_of_peers_in_both_directions(node: Node, direct_bin_dir: Path) -> None:
+    limited = Limited(node, direct_bin_dir, **RATES, unshapedSubnets=["203.0.113.0/24"])
+
+    result = limited.add("one")
+
+    # The offset in the packet: of the source for packets to the pod, of the destination for those from it.
+    for link, offset in ((limited.veth(result), 12), (IFB, 16)):
+        filters = node.run(["tc", "filter", "show", "dev", link]).stdout
+        assert f"match cb007100/ffffff00 at {offset}\n" in filters
+
+
 @pytest.mark.parametrize("keys", [RATES, {**RATES, **SUBNETS}, {"ingressRate": 8000}, {"egressRate": 10**12}])
 def test_del_leaves_the_interface_as_it_was(node: Node, bin_dir: Path, keys: dict[str, Any]) -> None:
     limited = Limited(node, bin_dir, **keys)

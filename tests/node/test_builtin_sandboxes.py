@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -193,6 +194,14 @@ def test_on_the_nodes_network_no_plugin_is_executed(place: Place) -> None:
     status = place.sandboxes.status(sandbox_id)
     assert (status.state, status.ips, place.executions) == (PodSandboxState.READY, [], [])
     assert Path("/run/netns", place.name).samefile(f"/proc/{status.info['pid']}/ns/net")
+
+
+def test_a_sandbox_has_the_time_of_its_creation(place: Place) -> None:
+    before = time.time_ns()
+
+    sandbox_id = place.sandboxes.run(config(network=NamespaceMode.NODE))
+
+    assert before <= place.sandboxes.status(sandbox_id).created_at <= time.time_ns()
 
 
 def test_host_ports_and_bandwidth_reach_the_plugins_that_declare_them(place: Place) -> None:

@@ -113,6 +113,15 @@ def test_wrong_command_line_names_the_missing_option(cli: Cli, args: list[str], 
     assert message in run.stderr
 
 
+def test_a_list_that_the_specification_forbids_is_installed_if_it_is_named(cli: Cli, tmp_path: Path) -> None:
+    folders = ["--bin-dir", str(tmp_path / "other-bin"), "--conf-dir", str(tmp_path / "other-conf")]
+
+    cli.run("conformance", "runtime", "--install", str(tmp_path / "others"), *folders, "--network", "witness-mistyped")
+
+    [written] = (tmp_path / "other-conf").glob("*.conflist")
+    assert written.name.endswith("-witness-mistyped.conflist")
+
+
 def ip(netns: str, *args: str) -> list[dict[str, Any]]:
     """The kernel's answer in a network namespace."""
     command = ["nsenter", f"--net={netns}", "ip", "-json", *args]

@@ -106,6 +106,21 @@ def test_check_finds_a_policy_that_is_gone_and_repair_mends_it(
     assert [entry for entry in node.nft() if "cni_harness" in str(entry)] == []
 
 
+def test_a_policy_is_in_force_without_the_chain_of_admitted_pods(node: Node, direct_bin_dir: Path) -> None:
+    """Pods that firewalld admits have the chains of the policy alone, as with the reference."""
+    chain = network(node, direct_bin_dir, 1, ingressPolicy="same-bridge", backend="iptables")
+    chain.add("one")
+    for program in ("iptables", "ip6tables"):
+        # The first jump leads to the policy, the second to the pods.
+        for change in ("-D FORWARD 2", "-F CNI-FORWARD", "-X CNI-FORWARD"):
+            node.run([program, *change.split()])
+
+    error = chain.fail("CHECK", "one")
+
+    assert "10.81.0.2" in error["msg"]
+    assert "ingressPolicy" not in error["msg"]
+
+
 def test_the_stricter_of_two_policies_on_a_bridge_counts(node: Node, direct_bin_dir: Path) -> None:
     chain = network(node, direct_bin_dir, 1, ingressPolicy="same-bridge")
     chain.add("one")

@@ -202,7 +202,17 @@ def test_gc_names_leaks_then_frees_leftovers_and_keeps_pods_of_another_runtime(h
         os.close(fd)
 
 
-@pytest.mark.slow("many rounds; the single steps are in make test")
+def test_gc_keeps_a_pod_of_another_runtime_that_has_lost_its_address(host: Host) -> None:
+    pod = host.add_second("one", host.bin_dir, "n110")
+    host.node.run(["ip", "address", "flush", "dev", "eth0"], netns=pod["netns"])
+
+    host.gc("--min-age", "0s")
+    document, _ = host.gc("--min-age", "0s")
+
+    [network] = [each for each in document["networks"] if each["name"] == "n110"]
+    assert ([each["containerID"] for each in network["kept"]], network["deleted"]) == ([pod["containerID"]], [])
+
+
 def test_gc_beside_adds_of_another_runtime_takes_nothing(host: Host, request: pytest.FixtureRequest) -> None:
     """A sample of eight runs; 100 with --all-rows."""
     live = six_pods(host)

@@ -5,6 +5,7 @@ import pytest
 from netlink.namespace import entered, open_namespace
 from netlink.route_copies import copy_routes
 from netlink.rtnl import Rtnl
+from netlink.wire import NetlinkError
 from tests.nodes import Node
 
 ROUTES = [
@@ -69,3 +70,14 @@ def test_copies_are_like_their_originals(routed: Node) -> None:
         assert shown(routed, "main") == before
         rtnl.send(*(copy.delete() for copy in copy_routes(rtnl, link.ifindex, 1000)))
         assert shown(routed, "1000") == []
+
+
+def test_error_of_a_copy_names_the_route_its_gateway_and_table(routed: Node) -> None:
+    with open_namespace(routed.path) as namespace, entered(namespace), Rtnl() as rtnl:
+        link = rtnl.link("up0")
+        assert link is not None
+        [copy] = [each for each in copy_routes(rtnl, link.ifindex) if str(each.route.dst) == "0.0.0.0/0"]
+        routed.run(["ip", "link", "delete", "up0"])
+
+        with pytest.raises(NetlinkError, match=r"add route to 0\.0\.0\.0/0 via 192\.0\.2\.2 in table 1000"):
+            rtnl.send(copy.add(1000))

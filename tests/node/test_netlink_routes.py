@@ -189,3 +189,13 @@ def test_a_batch_larger_than_the_socket_buffers(node: Node, rtnl: Rtnl) -> None:
     assert len(networks) == sum(route["protocol"] == "boot" for route in shown(node, "route"))
     assert len(networks) == sum(not request.answer for request in again)
     assert len(networks) == sum(route.protocol == 3 for route in rtnl.routes(AF_INET))
+
+
+def test_route_to_an_address_is_the_kernels_choice(node: Node, rtnl: Rtnl) -> None:
+    rtnl.add_route(index_of(rtnl), ip_network("192.0.2.0/24"), gateway=ip_address("10.1.0.1"))
+
+    found = rtnl.route_to(ip_address("192.0.2.7"))
+
+    assert found is not None
+    assert (found.gateway, found.ifindex) == (ip_address("10.1.0.1"), index_of(rtnl))
+    assert rtnl.route_to(ip_address("198.51.100.1")) is None

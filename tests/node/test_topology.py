@@ -242,6 +242,12 @@ def test_boxes_of_the_drawing_do_not_overlap(own_cli: Cli) -> None:
                 or other_y + other_height <= y
             )
             assert apart
+    links = boxes[1:]  # the first one is the node's
+    columns = sorted({x for x, *_ in links})
+    ends = [max(x + width for x, _, width, _ in links if x == column) for column in columns]
+    gaps = [round(after - end) for end, after in zip(ends, columns[1:], strict=False)]
+    assert len(gaps) > 1
+    assert len(set(gaps)) == 1, "a column begins at the same distance from the widest box before it"
     texts = {text.text for text in root.iter(f"{SVG}text")}
     assert {"pod1", "pod2", "pod3", "net0", "port 8080→80/tcp"} <= texts
     assert "http" not in first.replace("http://www.w3.org/2000/svg", "")

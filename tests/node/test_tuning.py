@@ -131,12 +131,15 @@ def test_the_list_has_the_plugin_twice(node: Node, bin_dir: Path) -> None:
     tuned = Tuned(node, bin_dir, mac=MAC)
     attached = tuned.interface.add("one")
     link = tuned.link("one")
-    tuned.plugin.succeed("ADD", "one", prevResult=attached)
+    ports = tuned.sysctl("one", "net/ipv4/ip_local_port_range")
+    first, second = ({"net.ipv4.ip_local_port_range": f"{start} 60000"} for start in (20000, 30000))
+    tuned.plugin.succeed("ADD", "one", prevResult=attached, sysctl=first)
 
-    tuned.plugin.succeed("ADD", "one", prevResult=attached, mac="02:00:00:00:00:0a", mtu=1300)
+    tuned.plugin.succeed("ADD", "one", prevResult=attached, mac="02:00:00:00:00:0a", mtu=1300, sysctl=second)
     tuned.plugin.succeed("DEL", "one")
 
     assert tuned.link("one") == link
+    assert tuned.sysctl("one", "net/ipv4/ip_local_port_range") == ports
 
 
 @pytest.mark.parametrize(

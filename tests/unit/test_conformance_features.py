@@ -146,3 +146,12 @@ def test_of_several_plugins_the_worst_counts() -> None:
 
 def test_empty_run_is_no_pass() -> None:
     assert verdict([]) == "nothing was examined"
+
+
+def test_failure_is_known_only_if_each_one_is() -> None:
+    found = every_finding(bridge(), "del-twice", "version-result", outcome=Outcome.FAIL)
+    known = [each._replace(known="reported") if each.outcome is Outcome.FAIL else each for each in found]
+    in_part = [each._replace(known="") if each.check.id == "del-twice" else each for each in known]
+
+    assert "core: fail (known);" in verdict(known)
+    assert "core: fail;" in verdict(in_part)

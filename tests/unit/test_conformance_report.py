@@ -1,14 +1,16 @@
 """The report of the conformance suite: for people, as JSON, as JUnit's XML."""
 
 import json
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from harness.conformance.catalogue import SPEC_VERSION, SUITE_VERSION
+from harness.conformance.edition import SPEC_VERSION, SUITE_VERSION
+from harness.conformance.examination import ExaminedFile
 from harness.conformance.finding import Outcome, fatal
 from harness.conformance.report.document import document
-from harness.conformance.report.heading import verdict
+from harness.conformance.report.heading import heading
 from harness.conformance.report.junit import junit
 from harness.conformance.report.wording import paragraph, tally
 from harness.conformance.sentences import Level
@@ -219,3 +221,11 @@ def test_junit_is_valid_xml_for_any_plugin_output() -> None:
     text = "".join(ET.fromstring(junit(examination(*findings))).itertext())  # noqa: S314 -- our own
 
     assert text.count("\\x00\\x1b[31m<&\"'\\ud800\\ufffe]]>") == 3
+
+
+def test_the_heading_names_each_executable() -> None:
+    files = tuple(ExaminedFile(name, Path("/nowhere", name), "ab" * 32, "") for name in ("bridge", "host-local"))
+
+    told = [words for name, words in heading(examination(PASSED, files=files)) if name == "executable"]
+
+    assert [f"/nowhere/bridge, sha256 {'ab' * 32}", f"/nowhere/host-local, sha256 {'ab' * 32}"] == told

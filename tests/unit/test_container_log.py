@@ -43,6 +43,12 @@ def test_streams_do_not_mix(tmp_path: Path) -> None:
     assert [line.split(" ", 1)[1] for line in path.read_text().splitlines()] == ["stderr F e", "stdout F out"]
 
 
+def test_only_owner_and_group_may_read_a_log(tmp_path: Path) -> None:
+    ContainerLog(str(tmp_path / "app/0.log"))
+
+    assert (tmp_path / "app/0.log").stat().st_mode & 0o777 == 0o640
+
+
 def test_without_a_path_there_is_no_log() -> None:
     ContainerLog("").write("stdout", b"text\n")
 

@@ -142,6 +142,17 @@ def test_an_offer_is_read() -> None:
     assert dhcpv4.read_reply(packet, 7, bytes(6)) is None
 
 
+def test_an_error_of_a_dhcpv6_server_is_told_with_its_number() -> None:
+    no_binding = bytes.fromhex("000d 0006 0003") + b"gone"
+
+    reply = dhcpv6.read_reply(
+        bytes.fromhex("07000007 0001 0002 abcd 0002 0002 ef01") + no_binding, 7, b"\xab\xcd", bytes(4)
+    )
+
+    assert reply is not None
+    assert (reply.event, reply.terms, reply.flaw) == (Event.NAK, None, "the server says: gone (status 3)")
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_reply_readers_survive_random_damage(seed: int) -> None:
     """Any byte may be wrong, and any may be the last."""

@@ -79,6 +79,16 @@ def test_a_write_that_was_cut_off_is_completed(tmp_path: Path) -> None:
     assert names(tmp_path) == sorted(["..data", str((tmp_path / "..data").readlink()), "a"])
 
 
+def test_the_largest_file_is_written_again_after_something_was_appended(tmp_path: Path) -> None:
+    largest = {"a": Projection(b"1" * 2**20, 0o644)}
+    write_atomically_into(tmp_path, largest)
+    with (tmp_path / "a").open("ab") as file:
+        file.write(b"2")
+
+    assert write_atomically_into(tmp_path, largest)
+    assert files(tmp_path) == largest
+
+
 def test_an_empty_dir_is_for_every_user_and_goes_with_the_pod(tmp_path: Path) -> None:
     volumes = manager(tmp_path)
 

@@ -11,6 +11,8 @@ from pyroute2.netlink.rtnl.ndmsg import ndmsg
 
 from netlink import altnames, kinds, link, link_wire, links
 from netlink.namespace import Namespace
+from netlink.wire import attribute, items
+from netlink.wire import values as values_of
 from tests.unit.messages import TIMES, Case, Values, reference
 
 NLM_F_EXCL, NLM_F_CREATE = 0x200, 0x400
@@ -248,3 +250,9 @@ def test_bytes_equal_the_bytes_of_pyroute2(case: Callable[[Values], Case]) -> No
         ours, expected = case(values)
 
         assert expected.hex(" ", 4) == ours.hex(" ", 4)
+
+
+def test_values_are_the_items_by_number() -> None:
+    encoded = attribute(3, b"eth0\0") + attribute(2, b"") + attribute(3, b"eth1\0")
+
+    assert dict(items(encoded)) == values_of(encoded) == {3: b"eth1\0", 2: b""}

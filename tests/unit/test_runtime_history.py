@@ -1,6 +1,7 @@
 """The judgement of runtimes on records that were written by hand: orders, overlaps, unfinished calls."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -144,3 +145,13 @@ def test_every_sentence_about_runtimes_is_enforced_or_has_a_reason() -> None:
 
     assert [each.id for each in about_runtimes if (each.id in enforced) == bool(each.why_not)] == []
     assert enforced <= {each.id for each in about_runtimes}
+
+
+@pytest.mark.parametrize("verb", ["ADD", "DEL", "CHECK", "GC", "STATUS"])
+def test_a_type_that_is_a_path_is_executed_for_no_verb(verb: str) -> None:
+    [mistyped] = [network for network in NETWORKS if network.name == "witness-mistyped"]
+    sent = replace(call(verb, 1, 0, 1, name=mistyped.name), type=mistyped.types[0])
+
+    found = {finding.check.id: finding for finding in judge(Records([mistyped], (sent,)))}
+
+    assert found["plugin-type"].breaches

@@ -1,5 +1,6 @@
 """The server under systemd: the units, and what systemd is told."""
 
+import re
 import shlex
 import shutil
 import subprocess
@@ -57,7 +58,9 @@ def told(tmp_path: Path, unit_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 def exec_start(service: Path) -> list[str]:
     (line,) = [line for line in service.read_text().splitlines() if line.startswith("ExecStart=")]
-    return shlex.split(line.removeprefix("ExecStart=").replace("%%", "%").replace("$$", "$"))
+    # As systemd does, which takes a variable or a specifier that is not escaped for its value: nothing, here.
+    words = re.sub(r"([%$])(\1|\w*)", lambda found: found[1] * (found[1] == found[2]), line)
+    return shlex.split(words.removeprefix("ExecStart="))
 
 
 def test_units_are_installed_and_taken_back(cli: Cli, tmp_path: Path) -> None:
