@@ -6,11 +6,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from harness.conformance.edition import SPEC_VERSION, SUITE_VERSION
+from harness.conformance.catalogue import SPEC_VERSION, SUITE_VERSION
 from harness.conformance.examination import ExaminedFile
 from harness.conformance.finding import Outcome, fatal
 from harness.conformance.report.document import document
-from harness.conformance.report.heading import heading
+from harness.conformance.report.heading import heading, verdict
 from harness.conformance.report.junit import junit
 from harness.conformance.report.wording import paragraph, tally
 from harness.conformance.sentences import Level

@@ -150,7 +150,7 @@ def test_an_error_of_a_dhcpv6_server_is_told_with_its_number() -> None:
     )
 
     assert reply is not None
-    assert (reply.event, reply.terms, reply.flaw) == (Event.NAK, None, "the server says: gone (status 3)")
+    assert (reply.event, reply.terms, reply.flaw) == (LeaseEvent.NAK, None, "the server says: gone (status 3)")
 
 
 @pytest.mark.parametrize("seed", range(4))
