@@ -141,6 +141,7 @@ OF_SUBNETS = {
 }
 
 
+@pytest.mark.mostly_slow(4, "each change; a part is in make test")
 @pytest.mark.parametrize(
     ("keys", "command", "direction", "text"),
     [({}, *each) for each in REMOVALS.values()] + [(SUBNETS, *each) for each in OF_SUBNETS.values()],

@@ -143,6 +143,7 @@ def _read_until(process: "subprocess.Popen[str]", text: str) -> str:
     raise AssertionError(said)
 
 
+@pytest.mark.mostly_slow(2, "two signals; one is in make test")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_nothing_is_left_of_a_run_that_is_interrupted(cli: Cli, direct_bin_dir: Path, number: signal.Signals) -> None:
     with cli.background("bench", "--bin-dir", f"ours={direct_bin_dir}", "--pods", "0,5", "--rounds", "40") as process:

@@ -140,6 +140,7 @@ def test_each_plugin_of_a_chain_does_its_work_on_both_interfaces(cli: Cli) -> No
     assert left_since(cli, before) == []
 
 
+@pytest.mark.slow("each plugin of a chain; each one's CHECK is in make test")
 def test_check_fails_when_one_plugin_of_the_chain_has_lost_its_state(cli: Cli) -> None:
     cli.add("pod", "--network", "red", "--publish", "8080:80")
 

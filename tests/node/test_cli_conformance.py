@@ -32,6 +32,7 @@ def cli(make_cli: Callable[[Path], Cli], direct_bin_dir: Path, tmp_path: Path) -
     return noting(make_cli(direct_bin_dir), tmp_path)
 
 
+@pytest.mark.slow("runs of the suite; its report and exit code are in make test")
 def test_every_plugin_of_the_list_and_its_ipam_plugin_is_examined(cli: Cli, tmp_path: Path) -> None:
     document = cli.json("conformance", *QUICK)
 
@@ -113,6 +114,7 @@ def test_a_run_is_reported_in_every_form(cli: Cli, tmp_path: Path) -> None:
     assert_nothing_left(cli, tmp_path)
 
 
+@pytest.mark.slow("runs of the suite; its report and exit code are in make test")
 def test_report_names_sudo_as_the_privileges(cli: Cli) -> None:
     assert cli.json("conformance", *QUICK)["privileges"] == "root"
     cli.environment["SUDO_UID"] = "1000"
@@ -128,6 +130,7 @@ def test_failed_should_is_reported_with_exit_code_0(cli: Cli, tmp_path: Path) ->
     assert document["summary"]["must_failed"] == 0
 
 
+@pytest.mark.slow("runs of the suite; its report and exit code are in make test")
 def test_failures_alone_can_be_shown(cli: Cli, tmp_path: Path) -> None:
     shadow(cli, tmp_path, "bridge", AT_SECOND_DEL.format(tmp_path) + " && exit 1")
 
@@ -148,6 +151,7 @@ def test_failures_alone_can_be_shown(cli: Cli, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow("runs of the suite; its report and exit code are in make test")
 def test_files_in_a_folder_that_is_watched_are_evidence(cli: Cli, tmp_path: Path) -> None:
     watched = tmp_path / "watched"
     watched.mkdir()
@@ -184,6 +188,7 @@ def test_profile_of_a_plugin_follows_from_its_add(cli: Cli) -> None:
     }
 
 
+@pytest.mark.slow("runs of the suite; its report and exit code are in make test")
 def test_a_profile_that_is_given_chooses_the_plugins(cli: Cli) -> None:
     assert set(outcomes(cli.json("conformance", *QUICK, "--profile", "ipam"))) == {
         ("host-local", "version-result"),
@@ -192,6 +197,7 @@ def test_a_profile_that_is_given_chooses_the_plugins(cli: Cli) -> None:
     assert {plugin for plugin, _ in outcomes(cli.json("conformance", *QUICK, "--profile", "interface"))} == {"bridge"}
 
 
+@pytest.mark.slow("runs of the suite; its report and exit code are in make test")
 def test_nodes_are_prepared(cli: Cli, tmp_path: Path) -> None:
     shadow(cli, tmp_path, "bridge", 'if [ "$CNI_COMMAND" = ADD ]; then ip link show uplink0 >/dev/null || exit 1; fi')
     cli.plugin("prepare", f"[ ! -e {tmp_path}/cut ] || {{ echo no line; exit 4; }}\nip link add uplink0 type veth\n")
@@ -265,6 +271,7 @@ def test_the_catalogue_of_one_profile(cli: Cli) -> None:
     assert all("chained" in each["profiles"] for each in document["checks"])
 
 
+@pytest.mark.mostly_slow(5, "each option; a part is in make test")
 @pytest.mark.parametrize(
     ("args", "code", "complaint"),
     [
@@ -301,6 +308,7 @@ def test_bad_options_are_refused_before_any_file_is_made(
     assert not (tmp_path / "places").exists()
 
 
+@pytest.mark.slow("runs of the suite; its report and exit code are in make test")
 @pytest.mark.parametrize("suffix", ["md", "html"])
 def test_suites_are_compared(cli: Cli, tmp_path: Path, suffix: str) -> None:
     shadow(cli, tmp_path, "bridge", AT_SECOND_DEL.format(tmp_path) + " && exit 1")
@@ -329,6 +337,7 @@ def test_suites_are_compared(cli: Cli, tmp_path: Path, suffix: str) -> None:
     assert_nothing_left(cli, tmp_path)
 
 
+@pytest.mark.slow("runs of the suite; its report and exit code are in make test")
 def test_a_suite_without_a_plugin_is_compared_by_the_others(cli: Cli, tmp_path: Path) -> None:
     lone = tmp_path / "lone"
     lone.mkdir()
@@ -341,6 +350,7 @@ def test_a_suite_without_a_plugin_is_compared_by_the_others(cli: Cli, tmp_path: 
     assert f'bridge is left out: no executable "bridge" (searched: {lone})' in run.stderr
 
 
+@pytest.mark.slow("runs of the suite; its report and exit code are in make test")
 def test_the_comparison_is_a_document_too(cli: Cli) -> None:
     document = cli.json(
         "conformance", "matrix", "--bin-dir", f"ours={cli.bin_dir}", *QUICK, "--check", "del-undoes-add"

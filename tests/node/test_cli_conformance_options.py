@@ -163,6 +163,7 @@ def test_the_run_ends_at_the_first_failure_that_counts(cli: Cli, tmp_path: Path)
     assert len(json.loads(later.stdout)["checks"]) == 3
 
 
+@pytest.mark.slow("runs of the suite; its report and exit code are in make test")
 def test_a_finding_is_repeated_by_its_command(cli: Cli, tmp_path: Path) -> None:
     cli.plugin("prepare", "ip link add uplink0 type veth\n")
     prepare = cli.folder / "bin" / "prepare"
@@ -201,6 +202,7 @@ def test_the_calls_of_a_failed_check_can_be_seen(cli: Cli) -> None:
     assert "\n# exit code 7, after " in calls
 
 
+@pytest.mark.slow("runs of the suite; its report and exit code are in make test")
 def test_a_node_stays_for_a_look_until_it_is_removed(cli: Cli, tmp_path: Path) -> None:
     started = f"setsid sleep 600 >/dev/null 2>&1 <&- & echo $! >{tmp_path}/pid"
     daemon = f'[ "$CNI_COMMAND" = CHECK ] && {{ {started}; }}\n'

@@ -177,6 +177,7 @@ FAULTS: dict[str, tuple[Callable[[Trial], object], str, str]] = {
 }
 
 
+@pytest.mark.mostly_slow(6, "each fault with each kind of plugins; a part is in make test")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_named_and_no_other(trial: Trial, fault: str) -> None:
     make, check, pods = FAULTS[fault]
@@ -347,6 +348,7 @@ def paste(cli: Cli, remedy: str) -> None:
     assert run.returncode == 0, run.stderr
 
 
+@pytest.mark.mostly_slow(3, "each remedy; a part is in make test")
 @pytest.mark.parametrize(
     ("fault", "subject"),
     [

@@ -43,6 +43,7 @@ def test_explain_of_an_unknown_pod_is_an_error(own_cli: Cli) -> None:
     assert ran.stderr == "Error: there is no pod default/pod2, and no record of a run with it\n"
 
 
+@pytest.mark.slow("whole runs are recorded; one record is in make test")
 def test_records_are_for_root_alone_and_go_with_the_node(own_cli: Cli) -> None:
     own_cli.configure(chain())
     for _ in range(2):

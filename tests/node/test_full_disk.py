@@ -66,6 +66,7 @@ def links(cli: Cli) -> list[str]:
     return [link["ifname"] for link in cli.ip("link")]
 
 
+@pytest.mark.mostly_slow(2, "each folder; a part is in make test")
 @pytest.mark.parametrize(
     ("place", "file"), [("pods", "/pod.json"), ("var-lib-cni/results", "-eth0"), ("data", "/net/10.77.0.2")]
 )

@@ -213,6 +213,7 @@ def test_gc_keeps_a_pod_of_another_runtime_that_has_lost_its_address(host: Host)
     assert ([each["containerID"] for each in network["kept"]], network["deleted"]) == ([pod["containerID"]], [])
 
 
+@pytest.mark.slow("many rounds; the single steps are in make test")
 def test_gc_beside_adds_of_another_runtime_takes_nothing(host: Host, request: pytest.FixtureRequest) -> None:
     """A sample of eight runs; 100 with --all-rows."""
     live = six_pods(host)

@@ -192,6 +192,7 @@ def test_entries_without_an_interface_are_released_by_both(pair: Pair, one: str)
     assert pair.reservations() == {}
 
 
+@pytest.mark.slow("many processes; one after the other is in make test")
 def test_both_at_once_get_different_addresses(pair: Pair) -> None:
     pods = [f"pod{number}" for number in range(40)]
     suite = ["ours", "theirs"] * 20

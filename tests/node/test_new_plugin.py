@@ -110,6 +110,7 @@ def test_tests_of_a_new_plugin_pass(python: Path, author: Author, tmp_path: Path
     assert not {name for name in set(Path("/run/netns").iterdir()) - before if "my-veth" in name.name}
 
 
+@pytest.mark.mostly_slow(2, "two names; one is in make test")
 @pytest.mark.parametrize("name", ["my-typed", "n" * 40])
 def test_code_of_a_new_plugin_is_typed_and_formatted(author: Author, name: str) -> None:
     author("harness.cli.main", "new-plugin", name)

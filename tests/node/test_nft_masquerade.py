@@ -300,6 +300,7 @@ def test_a_hundred_pods_on_a_cold_node_are_all_masqueraded_and_all_go(node: Node
     node.assert_same_state(before)
 
 
+@pytest.mark.slow("many changes at once; single ones are in make test")
 def test_parallel_changes_never_lose_an_address(node: Node) -> None:
     # With so few at a time the table is removed and made again and again, while others count on it.
     work = """

@@ -317,6 +317,7 @@ def test_verbs_without_anything_to_do(chain: Chain, verb: str) -> None:
     assert everything(chain) == before
 
 
+@pytest.mark.mostly_slow(3, "each fault; a part is in make test")
 @pytest.mark.parametrize("keys", [{}, {"addSourceHints": True}, {"table": 100}], ids=["tables", "hints", "rules"])
 @pytest.mark.parametrize("fault_at", [failing_at, answer_lost_at])
 def test_a_failing_add_leaves_nothing(

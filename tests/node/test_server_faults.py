@@ -231,6 +231,7 @@ def test_server_and_worker_killed_together(place: Place) -> None:
     place.assert_clean()
 
 
+@pytest.mark.mostly_slow(4, "each signal and launcher; a part is in make test")
 @EACH
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_launcher_that_a_signal_ends_has_its_add_undone_first(place: Place, number: signal.Signals) -> None:
@@ -325,6 +326,7 @@ def start_long_answer(server: Server, tmp_path: Path, content: Callable[..., byt
     return Answer(launcher, pipe)
 
 
+@pytest.mark.mostly_slow(4, "each signal and launcher; a part is in make test")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @pytest.mark.parametrize("content", [launcher_bytes, launcher_text, direct], ids=["compiled", "python", "direct"])
 def test_add_that_a_signal_finds_at_its_end_succeeds_with_its_whole_result(
@@ -354,6 +356,7 @@ def test_worker_that_is_killed_while_it_answers_leaves_no_second_document(
     assert stdout.rstrip(b" ").endswith(b"[]")
 
 
+@pytest.mark.mostly_slow(3, "each signal and launcher; a part is in make test")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_busy_worker_ignores_signals_to_itself(place: Place, number: signal.Signals) -> None:
     launcher, worker = place.start_add()

@@ -462,6 +462,7 @@ def test_add_with_little_memory_ends(node: Node, server: Server, tmp_path: Path,
 IN_A_PID_NAMESPACE = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
 
+@pytest.mark.mostly_slow(3, "each launcher; a part is in make test")
 @pytest.mark.parametrize(
     ("prelude", "attack", "why"),
     [
@@ -520,6 +521,7 @@ Handoff._wait = wait
 """
 
 
+@pytest.mark.mostly_slow(4, "each launcher and privilege; a part is in make test")
 @pytest.mark.parametrize("way", ["", WITHOUT_PIDFD], ids=WAYS)
 @pytest.mark.parametrize(
     ("change", "why"),

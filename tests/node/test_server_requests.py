@@ -155,6 +155,7 @@ def test_environment_too_large_for_a_packet_is_executed_by_the_launcher(server: 
     assert json.loads(run.stdout) == VERSIONS
 
 
+@pytest.mark.slow("five hundred processes; single requests are in make test")
 def test_five_hundred_at_once_are_all_served(node: Node, tmp_path: Path) -> None:
     with running_server(tmp_path) as server:
         bin_dir = write_launchers(tmp_path / "bin", launcher_bytes(socket=str(server.socket), timeout=HANG))

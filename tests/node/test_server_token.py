@@ -35,6 +35,7 @@ LAUNCHER_TIMES_OUT = "until_there_is(self, 0)"
 ADDED, NOTHING = 1, 0
 
 
+@pytest.mark.mostly_slow(4, "each fault of a connection; a part is in make test")
 @pytest.mark.parametrize("content", [launcher_bytes, launcher_text])
 @pytest.mark.parametrize(
     ("before", "after", "code", "reserved"),

@@ -416,6 +416,7 @@ def assert_lines(expected: Sequence[str], found: Sequence[str]) -> None:
     assert all(matched), found
 
 
+@pytest.mark.mostly_slow(3, "each kind of change; a part is in make test")
 @pytest.mark.parametrize(("before", "steps"), CASES.values(), ids=CASES.keys())
 def test_diff_has_exactly_the_change(node: Node, before: str, steps: list[tuple[str, list[str]]]) -> None:
     node.run(["sh", "-ec", before])

@@ -28,6 +28,7 @@ def test_check_patterns_work_as_in_a_shell() -> None:
     ]
 
 
+@pytest.mark.mostly_slow(3, "each level; a part is in make test")
 @pytest.mark.parametrize(
     ("level", "levels"),
     [

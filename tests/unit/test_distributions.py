@@ -126,6 +126,7 @@ def test_a_delegate_that_is_another_file_of_that_name_is_executed(environment: E
     assert json.loads(ran.stdout)["ips"] == [{"address": "192.0.2.77/24"}]
 
 
+@pytest.mark.mostly_slow(4, "each fault of a distribution; a part is in make test")
 @pytest.mark.parametrize(
     ("target", "module", "error"),
     [

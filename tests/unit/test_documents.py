@@ -92,6 +92,7 @@ def test_the_site_has_every_verb_and_key_and_public_name(site: Site) -> None:
     assert "netlink.namespace.open_namespace" in site.pages["api/netlink.html"].names
 
 
+@pytest.mark.slow("it builds the site, as make docs does")
 def test_a_readers_browser_asks_no_other_host(site: Site) -> None:
     assert [link for page in site.pages.values() for link in page.loaded if "//" in link] == []
 
@@ -184,6 +185,7 @@ def test_names_of_tests_are_clear() -> None:
     assert len(unclear_names(sorted((ROOT / "tests").rglob("test_*.py")))) < 30
 
 
+@pytest.mark.slow("it reads all pages and code; the habits are found in a text in make test")
 def test_pages_and_code_have_few_of_the_habits() -> None:
     rooms = [path.parent for path in ROOT.glob("*/__init__.py")]
     code = [path for room in rooms for path in room.rglob("*.py")]

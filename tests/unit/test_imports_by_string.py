@@ -127,6 +127,7 @@ def everything() -> dict[str, Found]:
     return {path: read((ROOT / path).read_text()) for path in sources()}
 
 
+@pytest.mark.slow("it reads all code; single imports by string are found in make test")
 def test_only_listed_modules_import_by_string(everything: dict[str, Found]) -> None:
     assert {path for path, found in everything.items() if found.importing} == set(IMPORTERS)
 

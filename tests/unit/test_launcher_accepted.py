@@ -22,6 +22,7 @@ def die(talk: Conversation) -> None:
     talk.accept()
 
 
+@pytest.mark.mostly_slow(2, "it waits; each launcher")
 def test_an_execution_may_take_longer_than_the_timeout_of_the_queue(installed: Installed) -> None:
     timeout = 0.0
 

@@ -108,6 +108,7 @@ def test_short_answer_is_for_plugins_with_fixed_versions() -> None:
         assert load(name).versions == SUPPORTED
 
 
+@pytest.mark.mostly_slow(8, "each input as a file; a part is in make test")
 @pytest.mark.parametrize("name", sorted({"bridge", *VERSIONS_BY_CONFIG}))
 @pytest.mark.parametrize("stdin", INPUTS.values(), ids=INPUTS)
 def test_a_file_as_input(folder: Path, tmp_path: Path, stdin: bytes, name: str) -> None:

@@ -158,6 +158,7 @@ def test_every_outcome_is_the_privileged_ones(pytester: pytest.Pytester, sudo: S
     result.stdout.no_fnmatch_line("*reason: *")
 
 
+@pytest.mark.slow("whole runs of pytest; single tests under sudo are in make test")
 def test_outcome_of_a_test_is_reported_under_any_umask(
     pytester: pytest.Pytester, sudo: Sudo, run_unprivileged: Run
 ) -> None:

@@ -62,6 +62,7 @@ def any_behaviour(chance: random.Random) -> Callable[[Any], object]:
     return behave
 
 
+@pytest.mark.mostly_slow(2, "random inputs with two seeds; one is in make test")
 @pytest.mark.parametrize("seed", range(2))
 def test_random_input_gets_exactly_one_answer(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 -- a failure must be repeatable

@@ -54,6 +54,7 @@ def test_a_table_of_many_pods_has_each_line_in_the_bucket_of_its_container(net: 
         assert [place for place, bucket in enumerate(buckets) if owner.encode() in bucket] == [of_container]
 
 
+@pytest.mark.slow("tables of many sizes; one is in make test")
 def test_a_table_that_has_grown_is_believed(net: HostLocal) -> None:
     for number in range(PODS):
         net.add(name(number))

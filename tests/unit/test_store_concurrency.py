@@ -39,6 +39,7 @@ def finish(processes: list[subprocess.Popen[bytes]], net: HostLocal) -> list[Any
     return [json.loads(output) if output else None for output in printed]
 
 
+@pytest.mark.slow("a hundred processes; adds and dels at once are in make test")
 def test_a_hundred_processes_at_once_get_addresses_of_their_own(tmp_path: Path, bin_dir: Path) -> None:
     net = HostLocal(tmp_path / "networks")
 
@@ -65,7 +66,6 @@ def test_threads_wait_for_each_other_too(tmp_path: Path) -> None:
     assert net.names() == [".owners", "last_reserved_ip.0", "last_reserved_ip.1", "lock"]
 
 
-@pytest.mark.slow("many processes; a hundred at once are in make test")
 def test_adds_and_dels_at_once(tmp_path: Path, bin_dir: Path) -> None:
     net = HostLocal(tmp_path / "networks")
     for pod in range(20):

@@ -152,6 +152,7 @@ def test_a_crash_leaves_whole_files_and_del_clears_them(tmp_path: Path, state: s
             assert set(net.names()) <= LASTING | left.keys()
 
 
+@pytest.mark.mostly_slow(5, "each system call of the store; a part is in make test")
 @pytest.mark.parametrize(("state", "verb"), CASES)
 def test_a_crash_leaves_nothing_that_gc_does_not_clear(tmp_path: Path, state: str, verb: str) -> None:
     for net in crashes(tmp_path, state, verb):
@@ -164,6 +165,7 @@ def test_a_crash_leaves_nothing_that_gc_does_not_clear(tmp_path: Path, state: st
             assert net.index().keys() <= {"other@eth0"}
 
 
+@pytest.mark.mostly_slow(4, "each system call of the store; a part is in make test")
 @pytest.mark.parametrize("state", ["nothing", "others", "entries of others", "a full bucket"])
 def test_an_add_after_a_crash_gets_addresses_of_its_own(tmp_path: Path, state: str) -> None:
     for net in crashes(tmp_path, state, "ADD"):

@@ -168,6 +168,7 @@ def test_test_lints_before_it_runs_pytest(checkout: Checkout) -> None:
     assert checkout.calls() == ["cni-harness add --exist-ok --network cni-harness pod1"]
 
 
+@pytest.mark.mostly_slow(3, "each part of make test; one is in make test")
 @pytest.mark.parametrize("program", ["ruff", "mypy", "lint-imports", "python"])
 def test_test_fails_when_one_of_its_parts_fails(checkout: Checkout, program: str) -> None:
     checkout.make("lint")
@@ -539,6 +540,7 @@ def test_the_source_distribution_can_be_compiled(tree: Path, tmp_path: Path) -> 
     assert runs(wheel, tmp_path)
 
 
+@pytest.mark.slow("it installs the project, as make up does")
 def test_an_editable_installation_has_its_launcher_beside_the_source(tree: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps"]
 

@@ -67,6 +67,7 @@ def test_zipapp_is_unpacked_once(one_file: Path, home: Path) -> None:
     assert [path.name for path in module.parents[4].iterdir()] == [module.parents[3].name]
 
 
+@pytest.mark.slow("further executions; the archive is executed in make test")
 def test_files_that_another_user_could_have_written_are_not_executed(one_file: Path, home: Path) -> None:
     start(one_file, home, "--version")
     folder = unpacked(one_file, home)
@@ -88,6 +89,7 @@ def test_nothing_stays_if_the_home_folder_cannot_be_written(one_file: Path, home
     assert [path.name for path in home.iterdir()] == [".cache"]
 
 
+@pytest.mark.slow("many interrupted starts; the archive is executed in make test")
 def test_interrupted_imports_leave_no_temporary_folder_and_print_no_traceback(one_file: Path, home: Path) -> None:
     (home / ".cache").touch()
     log = home / "log"
@@ -101,6 +103,7 @@ def test_interrupted_imports_leave_no_temporary_folder_and_print_no_traceback(on
     assert sorted(path.name for path in home.parent.iterdir()) == ["home"]
 
 
+@pytest.mark.slow("further executions; the archive is executed in make test")
 def test_the_exit_code_and_the_words_are_the_programs(one_file: Path, home: Path) -> None:
     refused = start(one_file, home, "conformance", "--check", "no-such-check", "--list")
     lacking = start(one_file, home, "validate", str(Path("conf/10-cni-harness.conflist").resolve()))

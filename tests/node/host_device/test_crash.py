@@ -18,6 +18,7 @@ from tests.node.host_device.devices import (
 from tests.nodes import HANG, Node, until_usable
 
 
+@pytest.mark.mostly_slow(2, "each request to the kernel; a part is in make test")
 @pytest.mark.parametrize("fault_at", [failing_at, answer_lost_at])
 def test_add_with_any_failed_request_leaves_nothing(
     node: Node, direct_bin_dir: Path, fault_at: FaultAt, monkeypatch: pytest.MonkeyPatch
