@@ -33,9 +33,9 @@ from skel import (
     Code,
     Config,
     Plugin,
+    RawAnswer,
     Record,
     Result,
-    Verbatim,
     field,
     integer,
     integer_between,
@@ -82,7 +82,7 @@ _ALL_KEYS: dict[str, object] = {
 }
 
 
-def add(args: Args[NoopConfig]) -> Result | Verbatim:
+def add(args: Args[NoopConfig]) -> Result | RawAnswer:
     """Return the debug file's report, or else the previous result. Raises CniError."""
     path = _debug_path(args.cni_args, args.config)
     if path:
@@ -91,7 +91,7 @@ def add(args: Args[NoopConfig]) -> Result | Verbatim:
     return args.prev_result or Result()
 
 
-def act(args: Args[NoopConfig]) -> Verbatim | None:
+def act(args: Args[NoopConfig]) -> RawAnswer | None:
     """Return the debug file's report, or do nothing. Raises CniError."""
     path = _debug_path(args.cni_args, args.config)
     return _report(args, path) if path else None
@@ -125,7 +125,7 @@ def _debug_path(cni_args: Mapping[str, str], config: NoopConfig) -> str:
     return cni_args.get("DEBUG", config.debug_file)
 
 
-def _report(args: Args[NoopConfig], path: str) -> Verbatim:
+def _report(args: Args[NoopConfig], path: str) -> RawAnswer:
     """Record the call, then follow the debug file."""
     call: dict[str, object] = {"Command": args.verb, "CmdArgs": _cmd_args(args)}
     with _naming_file("debug file", path), _locked(path):
@@ -135,8 +135,8 @@ def _report(args: Args[NoopConfig], path: str) -> Verbatim:
         _append(args.config.command_log, call)
     if debug.report_error:
         error = CniError(debug.report_error_code or Code.INTERNAL, debug.report_error)
-        return Verbatim(json.dumps(error.encode(args.config.cni_version)), 1, debug.report_stderr)
-    return Verbatim(_stdout(args, debug.report_result), max(debug.exit_with_code, 0), debug.report_stderr)
+        return RawAnswer(json.dumps(error.encode(args.config.cni_version)), 1, debug.report_stderr)
+    return RawAnswer(_stdout(args, debug.report_result), max(debug.exit_with_code, 0), debug.report_stderr)
 
 
 def _cmd_args(args: Args[NoopConfig]) -> dict[str, str]:

@@ -43,7 +43,7 @@ from .decoders import (
 from .dispatch import Outcome, dispatch
 from .errors import CniError, Code
 from .interruption import Interruption, InterruptionError, Undo
-from .plugin import Args, Context, Kept, Plugin, Verbatim
+from .plugin import Args, Context, OpenSockets, Plugin, RawAnswer
 from .process import main
 from .record import UNKNOWN, Record, expected, field
 from .result import DNS, Interface, IPConfig, Result, Route
@@ -67,15 +67,15 @@ __all__ = [
     "Interruption",
     "InterruptionError",
     "IpamConfig",
-    "Kept",
     "Network",
+    "OpenSockets",
     "Outcome",
     "Plugin",
+    "RawAnswer",
     "Record",
     "Result",
     "Route",
     "Undo",
-    "Verbatim",
     "address",
     "address_or_network",
     "boolean",

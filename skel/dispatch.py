@@ -20,7 +20,7 @@ from .environment import (
 )
 from .errors import CniError, Code
 from .interruption import InterruptionError
-from .plugin import Args, Context, Plugin, ReadStdin, Verbatim
+from .plugin import Args, Context, Plugin, RawAnswer, ReadStdin
 from .record import rendered
 from .result import Result
 from .versions import CURRENT, VERB_SINCE, at_least, parse
@@ -60,7 +60,7 @@ def dispatch(
             return dispatch(plugin, environ, read_stdin, context)
         finally:
             context.finish()
-            context.kept.close()
+            context.open_sockets.close()
     if environ.get(TRACE):
         from .trace import recorded
 
@@ -78,19 +78,19 @@ def _dispatch(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStd
         else:  # a call by hand
             versions = ", ".join(_versions(plugin, environ, read_stdin))
             lines += [plugin.about, f"CNI protocol versions supported: {versions}"]
-            answer = Verbatim()
+            answer = RawAnswer()
     except CniError as error:
-        answer = Verbatim(_document(error.encode(call.version)), 1)
+        answer = RawAnswer(_document(error.encode(call.version)), 1)
     except InterruptionError as error:
         context.is_sound = False
-        answer = Verbatim(_document(CniError(Code.INTERNAL, str(error)).encode(call.version)), 1)
+        answer = RawAnswer(_document(CniError(Code.INTERNAL, str(error)).encode(call.version)), 1)
     # SystemExit too: a plugin that exits by itself must not look like one that succeeded. And KeyboardInterrupt:
     # the runtime needs the one document of an ADD that was cut off, too.
     except BaseException as error:  # noqa: BLE001 -- the last line of defence, and it reports
         if not isinstance(error, OSError):  # the kernel or a file refused: the message names the attempt
             context.is_sound = False
             call.log(f"unforeseen {type(error).__name__} {_whereabouts(error)}")
-        answer = Verbatim(_document(CniError(Code.INTERNAL, _message(error)).encode(call.version)), 1)
+        answer = RawAnswer(_document(CniError(Code.INTERNAL, _message(error)).encode(call.version)), 1)
     stderr = "".join(f"{line}\n" for line in lines)
     return Outcome(_bytes(answer.stdout), _bytes(stderr + answer.stderr), answer.exit_code)
 
@@ -119,7 +119,7 @@ class _Call(Generic[C]):
         with self.context.interruption.waiting():
             return self._stdin()
 
-    def answer(self) -> Verbatim:
+    def answer(self) -> RawAnswer:
         if self.environ.get("CNI_COMMAND") == "REPAIR":
             if self.plugin.acts["REPAIR"] is None:
                 message = 'unknown CNI_COMMAND: "REPAIR"'
@@ -135,37 +135,37 @@ class _Call(Generic[C]):
             with suppress(OSError):
                 stdin = self.read_stdin()
             supported = _versions(self.plugin, self.environ, lambda: stdin)
-            return Verbatim(_document({"cniVersion": _version_asked(stdin), "supportedVersions": list(supported)}))
+            return RawAnswer(_document({"cniVersion": _version_asked(stdin), "supportedVersions": list(supported)}))
         if is_own_descriptor(self.environ):
             netns = self.environ["CNI_NETNS"]
             message = f'CNI_NETNS: "{netns}" is a file descriptor of the plugin itself'
             details = "/proc/PID/fd/N names the same file in every process"
             return self._refuse_namespace(verb, CniError(Code.INVALID_ENVIRONMENT, message, details))
-        if verb in {"ADD", "DEL", "REPAIR"} and is_own_namespace(self.environ, self.context.kept):
+        if verb in {"ADD", "DEL", "REPAIR"} and is_own_namespace(self.environ, self.context.open_sockets):
             return self._refuse_namespace(verb, own_namespace_error(self.environ))
         args = self._args(verb, self.environ)
         with span(_FUNCTIONS[verb], network=_readable_name(args.config)):
             return self._carried_out(args)
 
-    def _refuse_namespace(self, verb: str, refusal: CniError) -> Verbatim:
+    def _refuse_namespace(self, verb: str, refusal: CniError) -> RawAnswer:
         """Raise `refusal`; a DEL first releases everything outside of the pod. Return only the DEL's own failure."""
         args = self._args(verb, {**self.environ, "CNI_NETNS": ""})  # that namespace is left as it is
-        answer = self._carried_out(args) if verb == "DEL" else Verbatim()
+        answer = self._carried_out(args) if verb == "DEL" else RawAnswer()
         if answer.exit_code != 0:
             return answer
         raise refusal
 
-    def _carried_out(self, args: Args[C]) -> Verbatim:
+    def _carried_out(self, args: Args[C]) -> RawAnswer:
         if args.verb == "ADD":
             made = self.plugin.add(args)
             if isinstance(made, Result):
-                return Verbatim(_document(made.encode_as(self.version)))
+                return RawAnswer(_document(made.encode_as(self.version)))
             return _verbatim(made, "a Result", args.verb)
         act = self.plugin.acts[args.verb]
         done = act(args) if act else None
         if self.flaw is not None:
             raise self.flaw
-        return Verbatim() if done is None else _verbatim(done, "None", args.verb)
+        return RawAnswer() if done is None else _verbatim(done, "None", args.verb)
 
     def _args(self, verb: str, environ: Mapping[str, str]) -> Args[C]:
         try:
@@ -253,9 +253,9 @@ def _versions(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStd
     return plugin.versions(environ, read_stdin) if callable(plugin.versions) else plugin.versions
 
 
-def _verbatim(returned: object, due: str, verb: str) -> Verbatim:
-    """Return a Verbatim as it is. Raises TypeError for any other value: it had to be `due`."""
-    if not isinstance(returned, Verbatim):
+def _verbatim(returned: object, due: str, verb: str) -> RawAnswer:
+    """Return a RawAnswer as it is. Raises TypeError for any other value: it had to be `due`."""
+    if not isinstance(returned, RawAnswer):
         message = f"{verb} returned {type(returned).__name__} where {due} was due"
         raise TypeError(message)
     return returned

@@ -12,7 +12,7 @@ from fast_stdlib.typing import TYPE_CHECKING, Callable, Collection, Mapping, Nam
 from .errors import CniError, Code
 
 if TYPE_CHECKING:
-    from .plugin import Kept
+    from .plugin import OpenSockets
 
 IFNAME_MAX = 15
 """Bytes in an interface name, without the NUL (IFNAMSIZ - 1)."""
@@ -166,17 +166,17 @@ class OwnNamespace:
         os.close(self._fd)
 
 
-def is_own_namespace(environ: Mapping[str, str], kept: "Kept", opened: int | None = None) -> bool:
+def is_own_namespace(environ: Mapping[str, str], open_sockets: "OpenSockets", opened: int | None = None) -> bool:
     """Tell whether CNI_NETNS is the network namespace of this thread, and CNI_NETNS_OVERRIDE does not allow it.
 
-    `kept` is the call's. `opened` is the open namespace: its path may name another file by now.
+    `open_sockets` is the call's. `opened` is the open namespace: its path may name another file by now.
     """
     netns = environ.get("CNI_NETNS", "")
     if not netns or environ.get("CNI_NETNS_OVERRIDE", "").lower() in {"1", "true"}:
         return False
     try:
         theirs = os.stat(netns if opened is None else opened)
-        ours = os.fstat(kept.get("own namespace", OwnNamespace).fileno())
+        ours = os.fstat(open_sockets.get("own namespace", OwnNamespace).fileno())
     except OSError:
         return False  # gone, or no namespace: for DEL that is fine, and ADD says so when it opens it
     return (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino)

@@ -31,11 +31,11 @@ FindPlugin = Callable[[str], "Plugin[Any] | None"]
 """Return the plugin that the executable at a path runs, if it can run in this process too; None to execute the file."""
 
 
-class Kept:
+class OpenSockets:
     """Sockets and the own network namespace, open from one call to the next, by name. Their owner closes them.
 
-    A worker of the server keeps them for calls from its own network namespace. All other calls get an empty `Kept`,
-    which is closed after the call.
+    A worker of the server keeps them for calls from its own network namespace. All other calls get empty ones, which
+    are closed after the call.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Kept:
 
     def descriptors(self) -> set[int]:
         """Return the file descriptors of all that is open."""
-        return {kept.fileno() for kept in self._open.values()}
+        return {each.fileno() for each in self._open.values()}
 
     def close(self) -> None:
         """Close everything."""
@@ -66,18 +66,18 @@ class Kept:
 class Context:
     """How signals end a call, which delegates run in this process, and which sockets are open already."""
 
-    __slots__ = ("_later", "find_plugin", "interruption", "is_sound", "kept")
+    __slots__ = ("_later", "find_plugin", "interruption", "is_sound", "open_sockets")
 
     def __init__(
         self,
         interruption: Interruption | None = None,
         find_plugin: FindPlugin = lambda _: None,
-        kept: Kept | None = None,
+        open_sockets: OpenSockets | None = None,
     ) -> None:
         """By default no signal ends the call, all delegates are executed, and nothing is open."""
         self.interruption = interruption or Interruption()
         self.find_plugin = find_plugin
-        self.kept = kept or Kept()
+        self.open_sockets = open_sockets or OpenSockets()
         self.is_sound = True
         """False after a signal, or an exception that no plugin should raise: the process may be in any state."""
         self._later: list[Callable[[], object]] = []
@@ -100,7 +100,7 @@ class Context:
             self._later.pop(0)()
 
 
-class Verbatim(NamedTuple):
+class RawAnswer(NamedTuple):
     """An answer printed exactly as it is, with its exit code: for test doubles such as noop."""
 
     stdout: str = ""
@@ -144,13 +144,13 @@ class Args(Generic[C]):
         return self.context.interruption
 
     @property
-    def kept(self) -> Kept:
+    def open_sockets(self) -> OpenSockets:
         """Sockets in the process's own network namespace that stay open for the next call."""
-        return self.context.kept
+        return self.context.open_sockets
 
 
-Add = Callable[[Args[C]], Result | Verbatim]
-Act = Callable[[Args[C]], Verbatim | None]
+Add = Callable[[Args[C]], Result | RawAnswer]
+Act = Callable[[Args[C]], RawAnswer | None]
 Versions = Callable[[Mapping[str, str], ReadStdin], Sequence[str]]
 
 

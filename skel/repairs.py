@@ -11,7 +11,7 @@ from fast_stdlib.typing import Any, Mapping, NamedTuple
 from .config import parse_config
 from .decoders import list_of, raw, record, string
 from .dispatch import Outcome, dispatch
-from .plugin import Context, Plugin, Verbatim
+from .plugin import Context, Plugin, RawAnswer
 from .record import Record, field
 from .strict_json import decode_json
 
@@ -36,7 +36,7 @@ class _Request(NamedTuple):
     stdin: bytes
 
 
-def repair_listed(plugin: Plugin[Any], environ: Mapping[str, str], stdin: bytes, context: Context) -> Verbatim | None:
+def repair_listed(plugin: Plugin[Any], environ: Mapping[str, str], stdin: bytes, context: Context) -> RawAnswer | None:
     """Repair one attachment after the other, past errors; None if the configuration on stdin lists no attachments.
 
     Raises CniError: 6 for input that is not JSON, 7 for a list that cannot be read. Raises InterruptionError.
@@ -52,7 +52,7 @@ def repair_listed(plugin: Plugin[Any], environ: Mapping[str, str], stdin: bytes,
         outcome = _repair(plugin, request, context)
         answers.append(_answer_to(request, outcome.stdout if outcome.code else b""))
         logged += outcome.stderr
-    return Verbatim(json.dumps({"attachments": answers}, default=str) + "\n", stderr=logged.decode())
+    return RawAnswer(json.dumps({"attachments": answers}, default=str) + "\n", stderr=logged.decode())
 
 
 def _repair(plugin: Plugin[Any], request: _Request, context: Context) -> Outcome:

@@ -16,7 +16,8 @@ _CHANGES: Final = {
 }  # fmt: skip
 _CACHES: Final = {"cache", "lru_cache"}
 _HELD_OPEN: Final = {
-    "socket", "socketpair", "Socket", "Rtnl", "Kept", "Thread", "Timer", "ThreadPoolExecutor", "Lock", "RLock", "Event",
+    "socket", "socketpair", "Socket", "Rtnl", "OpenSockets", "Thread", "Timer", "ThreadPoolExecutor", "Lock", "RLock",
+    "Event",
     "Condition", "Semaphore", "local", "_local", "count", "cycle", "open", "pipe", "pipe2", "eventfd", "memfd_create",
     "Popen",
 }  # fmt: skip

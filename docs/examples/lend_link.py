@@ -38,8 +38,8 @@ def add(args: Args[LendConfig]) -> Result:
     from netlink.rtnl import Rtnl
 
     with Undo(args.log, args.interruption) as undo:
-        undo.add(args.kept.drop, "rtnl")  # after an error it may have unread answers
-        node = args.kept.get("rtnl", Rtnl)
+        undo.add(args.open_sockets.drop, "rtnl")  # after an error it may have unread answers
+        node = args.open_sockets.get("rtnl", Rtnl)
         pod = undo.enter(open_namespace(args.netns))
         inside = undo.enter(Rtnl(pod))
         link = node.link(args.config.device)

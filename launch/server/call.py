@@ -14,7 +14,7 @@ from launch.launcher import find_plugin
 from launch.plugin_list import load
 from skel.dispatch import Outcome, dispatch
 from skel.interruption import Interruption, InterruptionError
-from skel.plugin import Context, Kept
+from skel.plugin import Context, OpenSockets
 from skel.process import read_all, read_promptly
 
 from .call_queue import queue_call
@@ -53,13 +53,13 @@ class ServedCall:
         self._is_queued = False
         self._interruption = _Interruption(slot, self._note_network, _UNDO_SECONDS)
 
-    def carry_out(self, cancellation: "Cancellation", kept: Kept) -> str:
+    def carry_out(self, cancellation: "Cancellation", open_sockets: OpenSockets) -> str:
         """Carry it out and answer; return why the process cannot be trusted after it, empty if it can.
 
         A call that was queued is not answered.
         """
         others = self._shared.others
-        context = Context(self._interruption, lambda path: find_plugin(path, others), kept)
+        context = Context(self._interruption, lambda path: find_plugin(path, others), open_sockets)
         plugin = load(self._handoff.request.plugin, others)
         cancellation.begin(self._handoff.connection, self._interruption)
         try:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from fast_stdlib import recorder
 from fast_stdlib.syscalls import CLONE_NEWNET, CLONE_NEWNS, capabilities, confinement, set_process_name, setns
-from skel.plugin import Kept
+from skel.plugin import OpenSockets
 
 from .protocol import HandoffError
 
@@ -129,7 +129,7 @@ class ProcessState:
         os.umask(caller.umask)
         self._umask = caller.umask
 
-    def leave(self, kept: Kept) -> str:
+    def leave(self, open_sockets: OpenSockets) -> str:
         """Come back from the caller; return the changes that the call has made in this process, empty if none."""
         changes = {
             "the umask": os.umask(UMASK) != self._umask,
@@ -148,7 +148,7 @@ class ProcessState:
         changes |= {
             "the memory": _peak_kib() - self._peak_kib > _GROWTH_KIB,
             "the namespaces": not self._is_in_its_namespaces(),
-            "the open files": not self._has_its_files(kept),
+            "the open files": not self._has_its_files(open_sockets),
             "the recorder": recorder() is not None,
             "the blocked signals": signal.pthread_sigmask(signal.SIG_BLOCK, ()) != self._blocked,
             "the environment": bool(os.environ),
@@ -173,9 +173,9 @@ class ProcessState:
         ours = (self._network_id, self._mounts_id, self._root_id)
         return tuple(map(_identity, ("/proc/self/ns/net", "/proc/self/ns/mnt", "/"))) == ours
 
-    def _has_its_files(self, kept: Kept) -> bool:
+    def _has_its_files(self, open_sockets: OpenSockets) -> bool:
         """Tell whether nothing else is open; the list has one more, which it is read by."""
-        files, expected = set(os.listdir(self._open)), self._files.union(map(str, kept.descriptors()))
+        files, expected = set(os.listdir(self._open)), self._files.union(map(str, open_sockets.descriptors()))
         return expected <= files and len(files) == len(expected) + 1
 
     def _wait_for_threads(self) -> bool:

@@ -95,7 +95,7 @@ def _run_once(environ: Mapping[str, str], config: Mapping[str, object], log: Cal
         context = Context(find_plugin=find_plugin)
         outcome = dispatch(load("bridge"), {**environ, "CNI_COMMAND": verb}, json.dumps(config).encode, context)
         context.finish()
-        context.kept.close()
+        context.open_sockets.close()
         if outcome.code != 0:
             log(f"warm-up, {verb}: {(outcome.stdout + outcome.stderr).decode(errors='replace').strip()}")
         elif verb == "ADD":

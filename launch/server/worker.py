@@ -12,7 +12,7 @@ import signal
 import traceback
 from typing import NoReturn
 
-from skel.plugin import Kept
+from skel.plugin import OpenSockets
 
 from .call import Cancellation, ServedCall
 from .call_queue import take_queued
@@ -36,7 +36,7 @@ class Worker:
         """Get ready. Raises OSError."""
         self._shared = shared
         self._slot = slot
-        self._kept = Kept()
+        self._open_sockets = OpenSockets()
         self._cancellation = Cancellation(shared.limit_seconds)
         # These signals, sent to all processes of the server, end no call. Executed programs would inherit an "ignored".
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
@@ -108,26 +108,26 @@ class Worker:
 
     def _serve(self, handoff: Handoff) -> str:
         """Carry out a request and come back from it; return why this worker must end, empty if it goes on."""
-        kept, why = Kept(), ""
+        open_sockets, why = OpenSockets(), ""
         try:
             if handoff.queued_stdin is None:
                 handoff.read_request(self._shared.identity, self._shared.build_id, self._shared.others)
             set_comm(handoff.request.plugin)
             if self._process.is_own_network(handoff.caller):
-                kept = self._kept
+                open_sockets = self._open_sockets
             self._process.enter(handoff.caller)
             if handoff.queued_stdin is None:
                 handoff.take()
             call = ServedCall(handoff, self._slot, self._shared)
-            why = call.carry_out(self._cancellation, kept)
+            why = call.carry_out(self._cancellation, open_sockets)
         except ConnectionError:
             pass  # the launcher has gone before the call
         except (HandoffError, PeerError, OSError, ValueError) as error:
             if not handoff.is_abandoned():
                 log(f"left to the launcher: {error}")
-        if kept is not self._kept:
-            kept.close()
+        if open_sockets is not self._open_sockets:
+            open_sockets.close()
         handoff.close()
-        changes = self._process.leave(self._kept)
+        changes = self._process.leave(self._open_sockets)
         set_comm(IDLE_NAME)
         return why or (f"a call has changed {changes}" if changes else "")

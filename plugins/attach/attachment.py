@@ -90,7 +90,7 @@ def refuse_own(args: Args[C], namespace: "Namespace") -> None:
 
     The dispatcher has compared the path before; the file may have been replaced since.
     """
-    if args.verb in {"ADD", "DEL", "REPAIR"} and is_own_namespace(args.environ, args.kept, namespace.fd):
+    if args.verb in {"ADD", "DEL", "REPAIR"} and is_own_namespace(args.environ, args.open_sockets, namespace.fd):
         namespace.close()
         raise own_namespace_error(args.environ)
 
@@ -110,9 +110,9 @@ def netfilter_of(args: Args[Any]) -> "Netfilter":
     """
     from netlink.netfilter import Netfilter
 
-    if not args.kept.get(_NFTABLES, Netfilter).is_sound:
-        args.kept.drop(_NFTABLES)
-    return args.kept.get(_NFTABLES, Netfilter)
+    if not args.open_sockets.get(_NFTABLES, Netfilter).is_sound:
+        args.open_sockets.drop(_NFTABLES)
+    return args.open_sockets.get(_NFTABLES, Netfilter)
 
 
 @contextmanager
@@ -124,9 +124,9 @@ def kept_rtnl(args: Args[Any]) -> Iterator["Rtnl"]:
     from netlink.rtnl import Rtnl
 
     try:
-        yield args.kept.get("rtnl", Rtnl)
+        yield args.open_sockets.get("rtnl", Rtnl)
     except BaseException:
-        args.kept.drop("rtnl")
+        args.open_sockets.drop("rtnl")
         raise
 
 

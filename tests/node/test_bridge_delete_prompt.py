@@ -61,7 +61,7 @@ class Pod:
         while self.contexts:
             context = self.contexts.pop(0)
             context.finish()
-            context.kept.close()
+            context.open_sockets.close()
 
 
 @contextmanager

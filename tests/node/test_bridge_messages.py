@@ -54,7 +54,7 @@ def add(node: Node, bin_dir: Path, config: Mapping[str, Any], pod: str) -> Count
         outcome = add_in(context, node, bin_dir, config, pod)
     finally:
         sys.setprofile(None)
-        context.kept.close()
+        context.open_sockets.close()
     assert outcome.code == 0, outcome
     return calls
 
@@ -124,8 +124,8 @@ def test_the_hosts_socket_is_kept_until_an_error(node: Node, direct_bin_dir: Pat
     }.items():
         node.pod_namespace(pod)
         outcome = add_in(context, node, direct_bin_dir, config | changes, pod)
-        kept.append((outcome.code, len(context.kept.descriptors())))
-    context.kept.close()
+        kept.append((outcome.code, len(context.open_sockets.descriptors())))
+    context.open_sockets.close()
 
     # The gateway of "three" is not the bridge's. Beside the socket, the node's namespace is kept.
     assert kept == [(0, 2), (0, 2), (1, 1), (0, 2)]

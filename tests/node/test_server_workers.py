@@ -21,11 +21,11 @@ pytestmark = pytest.mark.sudo
 # ADD, DEL and STATUS do whatever the caller says.
 PLUGIN_THAT_OBEYS = """
 import os, signal, socket, subprocess, threading, time
-from skel import CniError, Code, Config, Plugin, Verbatim
+from skel import CniError, Code, Config, Plugin, RawAnswer
 def obey(args):
     names = {**globals(), "args": args}
     exec(args.environ["CODE"], names)
-    return Verbatim(str(names.get("answer", "")))
+    return RawAnswer(str(names.get("answer", "")))
 PLUGIN = Plugin("noop", config=Config, add=obey, delete=obey, gc=obey, status=obey)
 """
 CONFIG = '{"cniVersion": "1.1.0", "name": "n", "type": "noop"}'
@@ -201,7 +201,9 @@ def test_worker_returns_from_its_callers_namespaces_and_folder(place: Obedient, 
 def test_sockets_are_kept_for_calls_from_the_servers_network_namespace_alone(
     place: Obedient, node: Node, tmp_path: Path
 ) -> None:
-    code = "answer = [os.getpid(), os.readlink(f'/proc/self/fd/{args.kept.get(\"it\", socket.socket).fileno()}')]"
+    code = (
+        "answer = [os.getpid(), os.readlink(f'/proc/self/fd/{args.open_sockets.get(\"it\", socket.socket).fileno()}')]"
+    )
     kept = place.answer(code)
     launcher = place.launcher(tmp_path / "bin")
 

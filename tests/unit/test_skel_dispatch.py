@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skel import Args, CniError, Code, Config, Context, Plugin, Result, Verbatim, dispatch
+from skel import Args, CniError, Code, Config, Context, Plugin, RawAnswer, Result, dispatch
 from tests.unit.sample_plugin import ENVIRON, Sample, configuration, sample_result
 
 VERBS = ("ADD", "DEL", "CHECK", "GC", "STATUS")
@@ -115,7 +115,7 @@ def test_a_function_that_returns_the_wrong_thing_has_failed(
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verbatim_answer_is_printed_as_it_is(tmp_path: Path, verb: str) -> None:
-    outcome = Sample(tmp_path, behave=lambda _: Verbatim("{} \udcff\u00e9\n", 7)).run(verb)
+    outcome = Sample(tmp_path, behave=lambda _: RawAnswer("{} \udcff\u00e9\n", 7)).run(verb)
 
     assert outcome == (b"{} \xff\xc3\xa9\n", b"", 7)
 

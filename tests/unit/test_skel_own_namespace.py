@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skel import CniError, Code, Outcome, Verbatim
+from skel import CniError, Code, Outcome, RawAnswer
 from tests.unit.sample_plugin import Sample
 
 OWN = "/proc/self/ns/net"
@@ -52,9 +52,9 @@ def test_del_from_an_own_descriptor_is_as_without_a_namespace_and_refused_afterw
     assert [(args.netns, args.environ["CNI_NETNS"]) for args in sample.calls] == [("", "")]
 
 
-@pytest.mark.parametrize("failure", [CniError(Code.TRY_AGAIN_LATER, "busy"), Verbatim('{"code": 11}', 1)])
-def test_del_in_the_own_namespace_keeps_the_error_of_the_plugin(tmp_path: Path, failure: CniError | Verbatim) -> None:
-    def fail(_: object) -> Verbatim:
+@pytest.mark.parametrize("failure", [CniError(Code.TRY_AGAIN_LATER, "busy"), RawAnswer('{"code": 11}', 1)])
+def test_del_in_the_own_namespace_keeps_the_error_of_the_plugin(tmp_path: Path, failure: CniError | RawAnswer) -> None:
+    def fail(_: object) -> RawAnswer:
         if isinstance(failure, CniError):
             raise failure
         return failure

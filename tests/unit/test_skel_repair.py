@@ -128,7 +128,7 @@ def test_each_listed_attachment_is_repaired_with_its_own_parameters() -> None:
         assert args.config.runtime_config == {"ports": [number]}
         assert args.prev_result is not None
         assert [str(ip.address) for ip in args.prev_result.ips] == [f"192.0.2.{number}/24"]
-    assert seen[0].kept is seen[1].kept
+    assert seen[0].open_sockets is seen[1].open_sockets
 
 
 def test_a_failing_attachment_does_not_harm_the_others() -> None:

@@ -10,7 +10,7 @@ from firewall import masquerade
 from firewall.owner import Owner
 from netlink.wire import NetlinkError
 from plugins.attach.attachment import firewall_of, netfilter_of
-from skel.plugin import Kept
+from skel.plugin import OpenSockets
 from tests.node.firewall import inside
 from tests.nodes import Node
 
@@ -20,33 +20,33 @@ OWNER = Owner("net", "c1", "eth0")
 ADDRESS = ip_interface("10.88.0.5/16")
 
 
-def call(kept: Kept) -> Any:
-    """What a call that finds `kept` looks like to `netfilter_of`."""
-    return SimpleNamespace(kept=kept, environ={})
+def call(open_sockets: OpenSockets) -> Any:
+    """What a call that finds `open_sockets` looks like to `netfilter_of`."""
+    return SimpleNamespace(open_sockets=open_sockets, environ={})
 
 
 def test_calls_one_after_another_use_one_socket(node: Node) -> None:
-    kept = Kept()
+    open_sockets = OpenSockets()
     with inside(node.path):
-        masquerade.apply(firewall_of(call(kept)), OWNER, [ADDRESS])
-        descriptors = kept.descriptors()
-        masquerade.remove(firewall_of(call(kept)), OWNER, [ADDRESS])
+        masquerade.apply(firewall_of(call(open_sockets)), OWNER, [ADDRESS])
+        descriptors = open_sockets.descriptors()
+        masquerade.remove(firewall_of(call(open_sockets)), OWNER, [ADDRESS])
 
     assert len(descriptors) == 1
-    assert kept.descriptors() == descriptors
-    kept.close()
+    assert open_sockets.descriptors() == descriptors
+    open_sockets.close()
 
 
 def test_a_socket_that_has_lost_replies_is_replaced(node: Node) -> None:
-    kept = Kept()
+    open_sockets = OpenSockets()
     with inside(node.path):
-        lost = netfilter_of(call(kept))
+        lost = netfilter_of(call(open_sockets))
         lost._socket.settimeout(0)  # as the time limit does: there is nothing to read
         with pytest.raises(NetlinkError):
             list(lost._replies())
 
-        masquerade.apply(firewall_of(call(kept)), OWNER, [ADDRESS])
+        masquerade.apply(firewall_of(call(open_sockets)), OWNER, [ADDRESS])
 
     assert lost.fileno() == -1
-    assert netfilter_of(call(kept)) is not lost
-    kept.close()
+    assert netfilter_of(call(open_sockets)) is not lost
+    open_sockets.close()
