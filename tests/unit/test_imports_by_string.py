@@ -33,7 +33,7 @@ IMPORTERS = {
     "launch/plugin_list.py": "the launcher knows a plugin by the name of its file; the one module that loads plugins",
     "harness/cli/command_line.py": "a verb loads its own module alone, so that each starts fast",
     "harness/conformance/catalogue.py": "checks register themselves when their modules are imported",
-    "harness/conformance/runtime_side/demand.py": "the checks of runtimes register themselves in the same way",
+    "harness/conformance/runtime_checks/catalogue.py": "the checks of runtimes register themselves in the same way",
     "netlink/bridge_ports.py": "pyroute2's modules by their names, without the package's slow start",
 }
 """Modules that import by string, and why."""
@@ -41,7 +41,7 @@ IMPORTERS = {
 PROGRAMS = {
     "launch/launcher.py": "the program in a launcher, which an interpreter without our path executes",
     "launch/installation.py": "the program of a unit of systemd, likewise",
-    "harness/cri/builtin/programs.py": "the shim of a container and its helper, which load no site-packages",
+    "harness/cri/builtin/processes.py": "the shim of a container and its helper, which load no site-packages",
     "cni_harness_pytest/declaration.py": "the process that answers pytest, which the author's folders must not reach",
 }
 """Modules with Python in strings, and why."""
