@@ -149,6 +149,7 @@ def test_an_add_that_fails_after_a_del_is_one_finding(sound_bin_dir: Path, tmp_p
     assert detail.startswith("not examined, because of add-after-del: exit code 3: worn out by ")
 
 
+@pytest.mark.mostly_slow(4, "each profile; a part is in make test")
 @pytest.mark.parametrize(
     ("script", "profile", "cause"),
     [
@@ -236,6 +237,7 @@ def test_errors_without_an_object_are_one_finding(sound_bin_dir: Path, tmp_path:
     assert findings["error-exit-code"].outcome is Outcome.PASS
 
 
+@pytest.mark.mostly_slow(4, "each cause; a part is in make test")
 @pytest.mark.parametrize(
     ("script", "causes"),
     [
@@ -322,6 +324,7 @@ def test_a_plugin_that_always_hangs_is_given_up_after_three_time_outs(tmp_path: 
     assert len(findings) > 15
 
 
+@pytest.mark.slow("it waits for time-outs; test_faulty has plugins that hang in make test")
 def test_a_verb_that_hangs_is_given_up_and_the_others_are_not(sound_bin_dir: Path, tmp_path: Path) -> None:
     script = f"""#!/bin/sh
 [ "$CNI_COMMAND" = STATUS ] && {{ echo >>{tmp_path}/executions; exec sleep 1000; }}
@@ -389,6 +392,7 @@ exec {SOUND_ONE}
     assert finding.is_intermittent == (failures == 1)
 
 
+@pytest.mark.mostly_slow(5, "each fault; a part is in make test")
 @pytest.mark.one_row_in(20)
 @pytest.mark.parametrize("faulty", faulty_plugins(), ids=lambda faulty: faulty.path.name)
 def test_a_fault_is_hidden_by_no_other_finding_than_its_own(

@@ -76,6 +76,7 @@ def test_a_named_delegate_needs_no_search(bin_dir: Path, tmp_path: Path) -> None
     assert not (tmp_path / "state").exists()
 
 
+@pytest.mark.mostly_slow(4, "each check of delegation; a part is in make test")
 @pytest.mark.one_row_in(3)
 @pytest.mark.parametrize("name", OF_ANY)
 @pytest.mark.parametrize("keys", [ONE, SEVERAL], ids=["one", "several"])

@@ -35,7 +35,7 @@ PASSES = [
 ]
 
 
-@pytest.mark.mostly_slow(10, "a table of about 450 findings; single ones are in make test")
+@pytest.mark.mostly_slow(16, "a table of about 450 findings; single ones are in make test")
 @pytest.mark.sudo
 @pytest.mark.parametrize(("faulty", "name"), CATCHES)
 def test_a_faulty_plugin_is_caught(faulty: Faulty, name: str, sound_bin_dir: Path, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_faulty_plugin_is_caught(faulty: Faulty, name: str, sound_bin_dir: Pat
     assert faulty.says in finding.detail
 
 
-@pytest.mark.mostly_slow(10, "a table of about 350 checks; make matrix runs all for our plugins")
+@pytest.mark.mostly_slow(16, "a table of about 350 checks; make matrix runs all for our plugins")
 @pytest.mark.sudo
 @pytest.mark.parametrize(("name", "profile", "plugin"), PASSES)
 def test_sound_plugin_passes_each_check(

@@ -45,6 +45,7 @@ def test_an_unusual_plugin_passes(unusual: Unusual, name: str, sound_bin_dir: Pa
     assert finding.outcome is Outcome.PASS, finding.detail
 
 
+@pytest.mark.mostly_slow(8, "each check; a part is in make test")
 @pytest.mark.sudo
 @pytest.mark.parametrize(("unusual", "name"), NOT_FOR)
 def test_a_check_does_not_apply(unusual: Unusual, name: str, sound_bin_dir: Path, tmp_path: Path) -> None:

@@ -89,6 +89,7 @@ GIVEN = {
 }
 
 
+@pytest.mark.slow("the suite once more; the steps of the action are in make test")
 def test_plugins_are_examined_and_reports_are_kept(runner: Runner) -> None:
     installed, examined = runner.run(GIVEN)
 

@@ -171,6 +171,7 @@ def test_a_packages_files_are_kept_and_the_error_names_both_options(machine: Mac
     assert "--divert" in failed.stderr
 
 
+@pytest.mark.mostly_slow(2, "each kind of execution; one is in make test")
 @pytest.mark.parametrize("forced_before", [False, True])
 def test_diverted_plugins_survive_the_next_version_of_the_package_and_uninstall_restores_that(
     machine: Machine, package: Path, *, forced_before: bool

@@ -36,6 +36,7 @@ echo '{"cniVersion": "1.0.0", "code": 111, "msg": "not today", "details": "no re
 }
 
 
+@pytest.mark.mostly_slow(4, "each fault; one is in make test")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_add_by_a_faulty_plugin_is_reported_and_undone(kubelet_node: KubeletNode, fault: str) -> None:
     kubelet_node.configure(WIRES)
@@ -156,6 +157,7 @@ def _waiting(node: KubeletNode) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.mostly_slow(4, "each fault; test_kubelet_admission has all messages in make test")
 @pytest.mark.parametrize(
     ("change", "error"),
     [

@@ -63,6 +63,7 @@ def test_a_container_that_ends_twice_is_in_crash_loop_back_off(running: KubeletN
     assert time.monotonic() - began > 5
 
 
+@pytest.mark.mostly_slow(3, "each end; one is in make test")
 @pytest.mark.parametrize(
     ("policy", "code", "phase"),
     [("Never", 0, "Succeeded"), ("Never", 4, "Failed"), ("OnFailure", 0, "Succeeded")],
@@ -144,6 +145,7 @@ def test_the_pre_stop_hook_runs_within_the_grace_period(running: KubeletNode) ->
     assert 2 <= time.monotonic() - began < 30
 
 
+@pytest.mark.slow("it waits for the end of a pod; a second delete is in make test")
 def test_a_shorter_grace_period_of_delete_counts(running: KubeletNode) -> None:
     app = container("app", ["sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"])
     run(running, pod("web", app, terminationGracePeriodSeconds=300))
@@ -154,6 +156,7 @@ def test_a_shorter_grace_period_of_delete_counts(running: KubeletNode) -> None:
     assert running.on_record() == []
 
 
+@pytest.mark.mostly_slow(2, "each verb; one is in make test")
 @pytest.mark.parametrize("by", ["kubelet", "delete"])
 def test_a_second_delete_shortens_the_grace_period(kubelet_node: KubeletNode, by: str) -> None:
     kubelet_node.configure(WIRES)

@@ -127,6 +127,7 @@ def assert_events_in_order(node: KubeletNode, image: str) -> None:
     assert told.index("Init Containers:") < told.index("  two:") < told.index("  server:") < told.index("Events:")
 
 
+@pytest.mark.slow("thirty pods; a pod from its manifest to its end is in make test")
 def test_thirty_pods_of_one_folder(bridged: KubeletNode) -> None:
     before = bridged.snapshot()
     for number in range(30):

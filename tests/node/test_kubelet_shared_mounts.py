@@ -65,6 +65,7 @@ def _pod(volume: Path, sub_path: str, propagation: str) -> dict[str, Any]:
     return pod("web", app, volumes=[of_node, {"name": "m", "emptyDir": {"medium": "Memory"}}])
 
 
+@pytest.mark.mostly_slow(4, "each kind of mount; a part is in make test")
 @pytest.mark.parametrize("propagation", ["None", "HostToContainer"])
 @pytest.mark.parametrize("sub_path", ["", "inner", "inner/below", "inner/text"])
 def test_deleted_pod_leaves_mounts_below_its_host_path(

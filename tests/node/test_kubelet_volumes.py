@@ -52,6 +52,7 @@ def test_missing_cluster_dns_is_an_event_and_the_nodes_resolver_serves(
     assert "nameserver 192.0.2.53" in resolver
 
 
+@pytest.mark.slow("it waits for the next try; test_kubelet_failures undoes a failed ADD in make test")
 def test_a_failed_sandbox_is_made_again_and_nothing_of_the_first_remains(kubelet_node: KubeletNode) -> None:
     kubelet_node.configure(WIRES)
     before = kubelet_node.snapshot()

@@ -264,6 +264,7 @@ def test_several_lists_have_own_names_and_paths_relative_to_the_conftest(author:
     ]
 
 
+@pytest.mark.mostly_slow(4, "each declaration; a part is in make test")
 @pytest.mark.parametrize(
     ("declared", "complaint"),
     [

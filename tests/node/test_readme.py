@@ -34,7 +34,7 @@ def test_every_command_of_the_readme_works(fresh_machine: Node) -> None:
 
 
 @pytest.mark.time_limit(600, "a page has up to a hundred commands")
-@pytest.mark.mostly_slow(6, "pages of docs; README.md is in make test")
+@pytest.mark.mostly_slow(8, "pages of docs; README.md is in make test")
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "README.md" and commands(page)])
 def test_every_command_of_a_page_works(fresh_machine: Node, page: str) -> None:
     """Nothing but the page prepares its commands: folders, network lists, plugins."""

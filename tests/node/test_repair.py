@@ -64,6 +64,7 @@ def test_masquerading_comes_back(connected: Node, bin_dir: Path, kind: str, keys
     network.succeed("CHECK", "one", prevResult=result)
 
 
+@pytest.mark.mostly_slow(4, "each rule; a part is in make test")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("removal", ["-F", "-F CHAIN", "-F POSTROUTING", "nft flush ruleset"])
 def test_rules_of_the_reference_come_back_in_its_form(
