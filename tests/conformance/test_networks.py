@@ -47,6 +47,7 @@ def test_each_of_the_plugins_is_in_a_list() -> None:
     assert {subject.type for subject in SUBJECTS} == {*PROFILES, *OURS}
 
 
+@pytest.mark.mostly_slow(4, "each list; a part is in make test")
 @pytest.mark.sudo
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: f"{subject.network.name}:{subject.type}")
 def test_a_plugin_works_in_its_list(subject: Subject, direct_bin_dir: Path, tmp_path: Path) -> None:

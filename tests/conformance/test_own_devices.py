@@ -28,7 +28,7 @@ def options(tmp_path: Path) -> CheckOptions:
     return with_uplink(tmp_path, kills=KILLS)
 
 
-@pytest.mark.mostly_slow(8, "the suite again; test_faulty runs it on sound plugins in make test")
+@pytest.mark.mostly_slow(16, "the suite again; test_faulty runs it on sound plugins in make test")
 @pytest.mark.parametrize(
     ("plugin", "check"),
     [

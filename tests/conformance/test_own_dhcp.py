@@ -87,7 +87,7 @@ def test_all_chosen_checks_exist() -> None:
     assert {check.id for check in checks() if Profile.IPAM in check.profiles} >= ALONE
 
 
-@pytest.mark.mostly_slow(8, "the suite again; test_faulty runs it on sound plugins in make test")
+@pytest.mark.mostly_slow(16, "the suite again; test_faulty runs it on sound plugins in make test")
 @pytest.mark.parametrize("check", [check for check in checks() if check.id in CHOSEN], ids=lambda check: check.id)
 def test_conformance(check: Check, direct_bin_dir: Path, tmp_path: Path, options: CheckOptions, daemon: Daemon) -> None:
     keys = {"type": "macvlan", "master": "uplink0", "ipam": daemon.ipam(), "capabilities": {"mac": True}}

@@ -58,7 +58,7 @@ def subject(bin_dir: Path) -> Subject:
     return found
 
 
-@pytest.mark.mostly_slow(4, "the suite again; test_faulty runs it on sound plugins in make test")
+@pytest.mark.mostly_slow(12, "the suite again; test_faulty runs it on sound plugins in make test")
 @pytest.mark.parametrize(
     "check",
     [check for check in checks() if Profile.CHAINED in check.profiles and check.id in OWN],

@@ -53,7 +53,7 @@ def subject(bin_dir: Path) -> Subject:
     return found
 
 
-@pytest.mark.mostly_slow(4, "the suite again; test_faulty runs it on sound plugins in make test")
+@pytest.mark.mostly_slow(12, "the suite again; test_faulty runs it on sound plugins in make test")
 @pytest.mark.parametrize("check", [check for check in checks() if check.id in CHECKS], ids=lambda check: check.id)
 def test_conformance(check: Check, bin_dir: Path, tmp_path: Path) -> None:
     options = CheckOptions(timeout=HANG, kills=KILLS, killers=2)

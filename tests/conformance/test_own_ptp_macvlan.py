@@ -49,7 +49,7 @@ def options(tmp_path: Path, pytestconfig: pytest.Config) -> CheckOptions:
     return with_uplink(tmp_path, kills=share(pytestconfig, KILLS, one_in=3), killers=2)
 
 
-@pytest.mark.mostly_slow(8, "the suite again; test_faulty runs it on sound plugins in make test")
+@pytest.mark.mostly_slow(16, "the suite again; test_faulty runs it on sound plugins in make test")
 @pytest.mark.one_row_in(3)  # `make matrix` runs all, without a server
 @pytest.mark.parametrize(
     ("plugin", "check"),

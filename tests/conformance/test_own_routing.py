@@ -47,7 +47,7 @@ def subject(plugin: str, bin_dir: Path) -> Subject:
     return found
 
 
-@pytest.mark.mostly_slow(8, "the suite again; test_faulty runs it on sound plugins in make test")
+@pytest.mark.mostly_slow(16, "the suite again; test_faulty runs it on sound plugins in make test")
 @pytest.mark.one_row_in(3)  # `make matrix` runs all, without a server
 @pytest.mark.parametrize(("plugin", "check"), CASES)
 def test_conformance(check: Check, plugin: str, served_bin_dir: Path, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def subject(plugin: str, bin_dir: Path) -> Subject:
     return found
 
 
-@pytest.mark.mostly_slow(8, "the suite again; test_faulty runs it on sound plugins in make test")
+@pytest.mark.mostly_slow(16, "the suite again; test_faulty runs it on sound plugins in make test")
 @pytest.mark.parametrize("plugin", PLUGINS)
 @pytest.mark.parametrize("check", [check for check in checks() if check.id in CHECKS], ids=lambda check: check.id)
 def test_conformance(check: Check, plugin: str, bin_dir: Path, tmp_path: Path) -> None:

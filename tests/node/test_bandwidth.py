@@ -222,6 +222,7 @@ BAD = [
 ]
 
 
+@pytest.mark.mostly_slow(4, "each key; a part is in make test")
 @pytest.mark.parametrize(("keys", "message"), BAD)
 def test_a_bad_key(node: Node, direct_bin_dir: Path, keys: dict[str, Any], message: str) -> None:
     limited = Limited(node, direct_bin_dir, **keys)

@@ -19,6 +19,7 @@ def network(node: Node, bin_dir: Path) -> Network:
     return network
 
 
+@pytest.mark.mostly_slow(4, "each key; a part is in make test")
 @pytest.mark.parametrize(
     ("keys", "told"),
     [

@@ -149,6 +149,7 @@ def test_the_chains_of_iptables_stay_for_any_interface_of_their_container(networ
     assert nat_rules(network) == before
 
 
+@pytest.mark.mostly_slow(3, "each step that fails; a part is in make test")
 @pytest.mark.parametrize(
     ("owner", "name", "left"),
     [

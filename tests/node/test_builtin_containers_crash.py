@@ -55,6 +55,7 @@ def test_a_container_outlives_the_program_that_started_it(pod: Pod) -> None:
     assert [str(number + 1) for number in range(len(texts))] == texts
 
 
+@pytest.mark.mostly_slow(4, "each step; a part is in make test")
 @pytest.mark.parametrize("milliseconds", [0, 5, 10, 20, 30, 40, 60, 80, 100, 130, 160, 200])
 def test_a_start_that_is_killed_leaves_a_container_that_can_be_removed(pod: Pod, milliseconds: int) -> None:
     container = pod.container("sleep", "1000")

@@ -79,6 +79,7 @@ def test_the_first_file_of_known_failures_is_written(cli: Cli, tmp_path: Path) -
     assert "2 of them known" in second.stdout
 
 
+@pytest.mark.mostly_slow(4, "each option; a part is in make test")
 @pytest.mark.parametrize(
     ("args", "complaint"),
     [

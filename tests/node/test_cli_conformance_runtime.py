@@ -95,6 +95,7 @@ def test_the_catalogue_names_every_check_and_the_sentences_without_one(cli: Cli)
     assert all(each["side"] == "runtime" and each["why_not"] for each in document["without_check"])
 
 
+@pytest.mark.mostly_slow(3, "each option; a part is in make test")
 @pytest.mark.parametrize(
     ("args", "message"),
     [

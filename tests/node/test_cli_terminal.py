@@ -28,6 +28,7 @@ def lines(shown: str) -> list[str]:
     return [line.rstrip() for line in STYLE.sub("", shown).splitlines()]
 
 
+@pytest.mark.mostly_slow(3, "each width; a part is in make test")
 @pytest.mark.parametrize("columns", [40, 60, 80, 120, 200])
 def test_no_line_is_wider_and_no_address_is_broken(dual: Cli, columns: int) -> None:
     added = lines(on_a_terminal(dual, "add", f"pod-{uuid.uuid4().hex[:6]}", columns=columns))
@@ -64,6 +65,7 @@ def test_container_id_is_short_but_in_wide_json_and_yaml(dual: Cli) -> None:
     assert whole not in deleted
 
 
+@pytest.mark.slow("a run of the suite on a terminal; widths of lines are in make test")
 def test_verdicts_and_signs_have_colours(dual: Cli) -> None:
     dual.run("add", "pod1")
 

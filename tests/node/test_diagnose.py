@@ -216,6 +216,7 @@ NOT_READY: dict[str, tuple[Callable[[Trial], object], str]] = {
 }
 
 
+@pytest.mark.mostly_slow(3, "each reason; a part is in make test")
 @pytest.mark.parametrize("fault", NOT_READY)
 def test_a_node_that_is_not_ready_is_named_with_the_kubelets_reason(own_cli: Cli, fault: str) -> None:
     make, reason = NOT_READY[fault]
@@ -324,6 +325,7 @@ def test_loopback_addresses_of_two_pods_are_no_duplicates(trial: Trial) -> None:
     assert trial.faults() == []
 
 
+@pytest.mark.slow("further faults; a part of the faults is in make test")
 def test_faults_of_one_pod_alone(own_cli: Cli) -> None:
     trial = Trial(own_cli)
     trial.sh("ip route del default", 0)
@@ -371,6 +373,7 @@ def test_the_remedy_ends_the_fault(own_cli: Cli, fault: str, subject: str) -> No
     assert trial.faults() == []
 
 
+@pytest.mark.slow("further remedies; a part of the remedies is in make test")
 @pytest.mark.parametrize("fault", ["bridge deleted", "masquerading flushed"])
 def test_repair_is_a_remedy(own_cli: Cli, fault: str) -> None:
     trial = Trial(own_cli)

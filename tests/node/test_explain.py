@@ -201,6 +201,7 @@ def test_with_the_reference_plugins(reference_cli: Cli) -> None:
     assert any(line.startswith(f"+ node: link {veth} ") for line in page.texts("li", "new"))
 
 
+@pytest.mark.slow("a whole pod is recorded; the page of an add is in make test")
 def test_a_pod_of_a_manifest(bridged: KubeletNode) -> None:
     manifest = bridged.write(pod("web"))
 

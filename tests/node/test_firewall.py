@@ -50,6 +50,7 @@ def test_a_pod_is_in_the_table_while_it_lives(chain: Chain) -> None:
     chain.succeed("DEL", "one")
 
 
+@pytest.mark.mostly_slow(2, "each back end; one is in make test")
 @pytest.mark.parametrize("keys", [{}, {"backend": "iptables"}], ids=["default", "iptables"])
 def test_a_pod_passes_a_firewall_that_refuses_all(
     node: Node, direct_bin_dir: Path, outside: tuple[Node, Neighbours], keys: dict[str, str]

@@ -27,6 +27,7 @@ def reaches(chain: Chain, pod: str, number: int, last: int = 2) -> list[bool]:
     return [chain.bridge.ping(pod, address) for address in (f"10.8{number}.0.{last}", f"fd00:8{number}::{last}")]
 
 
+@pytest.mark.mostly_slow(2, "each back end; one is in make test")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_same_bridge(node: Node, direct_bin_dir: Path, backend: str) -> None:
     keys = {"ingressPolicy": "same-bridge", "backend": backend}

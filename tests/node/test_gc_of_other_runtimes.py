@@ -172,6 +172,7 @@ def six_pods(host: Host) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.slow("gc twice beside another runtime; its single steps are in make test")
 def test_gc_names_leaks_then_frees_leftovers_and_keeps_pods_of_another_runtime(host: Host) -> None:
     live = six_pods(host)
     before = host.pods_of(live)

@@ -48,6 +48,7 @@ def test_other_kinds_and_bad_forms_are_refused(wired: KubeletNode, words: list[s
     assert said in run.stderr
 
 
+@pytest.mark.slow("a pod of the built-in runtime; the forms of names are in make test")
 def test_one_pod_is_printed_as_a_pod_that_runs_again(wired: KubeletNode) -> None:
     uid = wired.start(pod("web"))["metadata"]["uid"]
 

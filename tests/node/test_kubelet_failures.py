@@ -111,6 +111,7 @@ def test_a_node_without_a_network_runs_pods_of_the_nodes_network_only(kubelet_no
     assert kubelet_node.start(pod("web"))["status"]["phase"] == "Running"
 
 
+@pytest.mark.mostly_slow(2, "each policy; one is in make test")
 @pytest.mark.parametrize(
     ("policy", "reason", "message"),
     [
@@ -183,6 +184,7 @@ def test_an_invalid_manifest_changes_nothing(kubelet_node: KubeletNode, change: 
     kubelet_node.assert_nothing_left(before)
 
 
+@pytest.mark.slow("two pods; other reasons of a rejection are in make test")
 def test_a_taken_host_port_is_the_reason_of_a_rejection(kubelet_node: KubeletNode) -> None:
     kubelet_node.configure(WIRES)
     before = kubelet_node.snapshot()
@@ -201,6 +203,7 @@ def test_a_taken_host_port_is_the_reason_of_a_rejection(kubelet_node: KubeletNod
     kubelet_node.assert_nothing_left(before)
 
 
+@pytest.mark.slow("it waits; other hooks are in make test")
 def test_a_hook_that_fails_ends_its_container(kubelet_node: KubeletNode) -> None:
     kubelet_node.configure(WIRES)
     hook = {"postStart": {"exec": {"command": ["sh", "-c", "echo bad >&2; exit 3"]}}}
@@ -247,6 +250,7 @@ def test_an_image_that_is_loaded_is_listed_and_removed(kubelet_node: KubeletNode
     assert kubelet_node.json("image", "list")["images"] == []
 
 
+@pytest.mark.slow("it waits; test_builtin_containers reads termination messages in make test")
 def test_fifo_at_the_termination_message_path_ends_with_its_pod(kubelet_node: KubeletNode) -> None:
     kubelet_node.configure(WIRES)
     before = kubelet_node.snapshot()

@@ -162,6 +162,7 @@ def test_faulty_files_are_named_and_the_others_run(kubelet_node: KubeletNode) ->
     assert f'duplicate pod name "{static(kubelet_node, "twice")}", ignoring' in said
 
 
+@pytest.mark.slow("a kubelet and run at once; each alone is in make test")
 def test_pods_of_run_beside_a_kubelet(kubelet_node: KubeletNode) -> None:
     kubelet_node.configure(WIRES)
     before = kubelet_node.snapshot()
@@ -179,6 +180,7 @@ def test_pods_of_run_beside_a_kubelet(kubelet_node: KubeletNode) -> None:
     kubelet_node.assert_nothing_left(before)
 
 
+@pytest.mark.slow("two kubelets after each other; manifests that come and go are in make test")
 def test_pods_outlive_the_kubelet_and_are_taken_over(kubelet_node: KubeletNode) -> None:
     kubelet_node.configure(WIRES)
     kubelet_node.write(pod("one"))

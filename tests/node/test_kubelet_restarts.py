@@ -41,6 +41,7 @@ def reason(node: KubeletNode, name: str, container: str = "app") -> str:
     return str(status_of(node, name, container)["state"].get("waiting", {}).get("reason", ""))
 
 
+@pytest.mark.slow("it waits; test_kubelet_backoff has the times in make test")
 def test_a_container_that_ends_twice_is_in_crash_loop_back_off(running: KubeletNode) -> None:
     run(running, pod("web", container("app", ["sh", "-c", "echo said; echo bye > /dev/termination-log; exit 3"])))
 
@@ -127,6 +128,7 @@ def test_a_sidecar_runs_before_and_beside_the_containers(running: KubeletNode) -
     until(lambda: "terminated" in status_of(running, "job", "sidecar")["state"], within=60)
 
 
+@pytest.mark.slow("it waits; test_kubelet_handlers has hooks in make test")
 def test_the_pre_stop_hook_runs_within_the_grace_period(running: KubeletNode) -> None:
     witness = running.folder / "witness"
     witness.touch()

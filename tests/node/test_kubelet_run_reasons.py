@@ -57,6 +57,7 @@ def test_run_out_of_time_tells_the_message_of_the_readiness_probe(wired: Kubelet
     assert "Error: pod default/web: not ready after 4 s: container app: Readiness probe failed: cold" in said
 
 
+@pytest.mark.slow("it waits for the end of a pod; reasons of run are in make test")
 def test_get_after_the_end_of_a_container_without_kubelet_tells_the_end(wired: KubeletNode) -> None:
     wired.start(pod("web", container("app", script("trap 'exit 5' USR1; while :; do sleep 0.1; done"))))
     assert " 1/1    Running " in wired.run("get", "pods").stdout
@@ -83,6 +84,7 @@ def test_get_without_kubelet_keeps_the_readiness_of_a_probed_container(wired: Ku
     assert document["status"] == started["status"]
 
 
+@pytest.mark.slow("it waits for pods; the progress of several pods of add is in make test")
 def test_run_on_a_terminal_shows_progress_and_on_a_pipe_none(wired: KubeletNode) -> None:
     manifest = str(wired.write(pod("web", container("app", FOREVER))))
 
@@ -93,6 +95,7 @@ def test_run_on_a_terminal_shows_progress_and_on_a_pipe_none(wired: KubeletNode)
     assert "Starting pods" not in wired.run("run", "-f", manifest).stderr
 
 
+@pytest.mark.slow("it waits for a deadline; reasons of run are in make test")
 def test_pod_beyond_its_deadline_has_an_event_and_keeps_its_address(wired: KubeletNode) -> None:
     address = wired.start(pod("web", activeDeadlineSeconds=3))["status"]["podIP"]
     (wired.manifests / "web.json").unlink()

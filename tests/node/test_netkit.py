@@ -148,6 +148,7 @@ def test_add_refuses_a_wrong_device_type_and_del_ignores_it(network: Network) ->
     assert network.run("DEL", "one", deviceType="tap").code == 0
 
 
+@pytest.mark.mostly_slow(2, "each fault; a part is in make test")
 @pytest.mark.parametrize("fault_at", [failing_at, answer_lost_at])
 def test_a_failing_add_leaves_nothing(
     node: Node, direct_bin_dir: Path, keys: dict[str, Any], kind: str, fault_at: FaultAt

@@ -165,6 +165,7 @@ def test_damaged_table_is_removed_with_its_last_owner(node: Node, subject: Subje
     assert node.nft() == []
 
 
+@pytest.mark.mostly_slow(4, "each table; a part is in make test")
 @subjects
 @pytest.mark.parametrize("way", ["remove", "remove_by_owner", "remove_unused"])
 @pytest.mark.parametrize("damage", ["", *DAMAGES.values()], ids=["no damage", *DAMAGES])

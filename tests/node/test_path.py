@@ -61,6 +61,7 @@ def test_a_host_port_leads_to_the_pod_and_names_the_owner_of_the_element(pair: C
     assert owner == f"net/{container[:12]}/eth0"
 
 
+@pytest.mark.mostly_slow(2, "each family; one is in make test")
 @pytest.mark.parametrize(("options", "ip"), [((), "10."), (("-6",), "fd00:")])
 def test_a_rule_that_drops_is_named_and_pings_get_no_answer(pair: Cli, options: tuple[str, ...], ip: str) -> None:
     gateway = {"10.": "10.77.0.1", "fd00:": "fd00:77::1"}[ip]

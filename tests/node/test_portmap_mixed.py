@@ -168,6 +168,7 @@ def hostports(node: Node) -> list[str]:
     return "".join(listed).splitlines()
 
 
+@pytest.mark.mostly_slow(4, "each pair of suites; a part is in make test")
 @pytest.mark.parametrize("source", ["192.0.2.2", "192.0.2.99"])
 @pytest.mark.parametrize("backend", ["nftables", "iptables"])
 def test_conditions_hold_for_their_own_network(

@@ -26,6 +26,7 @@ def rules_of(node: Node) -> str:
     return "\n".join(line for line in lines if "id-" in line or "cni_harness" in line)
 
 
+@pytest.mark.mostly_slow(4, "each back end and family; a part is in make test")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     ("held", "wanted"),
@@ -55,6 +56,7 @@ def test_a_port_that_another_pod_has_is_refused(
     ports.succeed("CHECK", "one")
 
 
+@pytest.mark.mostly_slow(4, "each back end and family; a part is in make test")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     ("held", "wanted"),

@@ -43,6 +43,7 @@ def repair(network: Network, pod: str, result: dict[str, Any], **changes: Any) -
     network.succeed("REPAIR", pod, prevResult=result, **changes)
 
 
+@pytest.mark.mostly_slow(2, "each back end; one is in make test")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("keys", [{}, {"ipMasqBackend": "iptables"}], ids=["nftables", "iptables"])
 def test_masquerading_comes_back(connected: Node, bin_dir: Path, kind: str, keys: dict[str, Any]) -> None:
@@ -131,6 +132,7 @@ def test_a_deleted_bridge_comes_back(
         adding.succeed("CHECK", pod, prevResult=result)
 
 
+@pytest.mark.mostly_slow(3, "each part; a part is in make test")
 @pytest.mark.parametrize(
     "removal",
     [

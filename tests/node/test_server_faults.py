@@ -264,6 +264,7 @@ def test_launcher_that_a_signal_ends_waits_for_a_dead_worker_no_longer(place: Pl
     place.assert_clean()
 
 
+@pytest.mark.mostly_slow(3, "each launcher; one is in make test")
 @EACH
 def test_killed_launcher_has_its_add_stopped_and_nothing_undone(place: Place) -> None:
     """As a killed process does: DEL is the runtime's, and nobody undoes a later attachment."""

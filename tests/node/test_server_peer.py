@@ -386,6 +386,7 @@ def limited(name: str, value: int) -> list[str]:
     return ["prlimit", f"--{name}={value}", "--"]
 
 
+@pytest.mark.mostly_slow(4, "each identity; a part is in make test")
 @pytest.mark.parametrize(
     ("prefix", "why"),
     [

@@ -71,6 +71,7 @@ def test_reference_plugins_are_leaves(reference_cli: Cli) -> None:
     assert "(bridge reports no inner steps)" in shown
 
 
+@pytest.mark.mostly_slow(3, "each verb; a part is in make test")
 @pytest.mark.parametrize(
     ("verb", "network_list", "network", "execution", "command"),
     [

@@ -13,6 +13,7 @@ def cli(tmp_path: Path, direct_bin_dir: Path) -> Cli:
     return Cli(tmp_path / "cli", direct_bin_dir)
 
 
+@pytest.mark.mostly_slow(4, "each option; a part is in make test")
 @pytest.mark.parametrize(
     ("args", "complaint"),
     [

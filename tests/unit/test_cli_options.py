@@ -148,6 +148,7 @@ def test_empty_variable_counts_as_unset(cli: Cli) -> None:
     assert names(run.stdout) == ["net"]
 
 
+@pytest.mark.mostly_slow(4, "each option; a part is in make test")
 @pytest.mark.sudo
 @pytest.mark.parametrize(
     ("arguments", "message"),

@@ -291,6 +291,7 @@ def test_bytes_of_the_environment_that_are_no_text_are_an_invalid_value(
 HEAVY = {"pyroute2", "netaddr", "subprocess", "logging", "inspect", "dataclasses", "pathlib", "tempfile", "asyncio"}
 
 
+@pytest.mark.mostly_slow(4, "each plugin; a part is in make test")
 @pytest.mark.parametrize("name", PLUGINS)
 @pytest.mark.parametrize(
     ("verb", "stdin"),

@@ -169,6 +169,7 @@ def test_an_input_that_comes_in_two_parts(folder: Path, at: int) -> None:
     assert answered(ran) == due("bridge", stdin + b"}")
 
 
+@pytest.mark.mostly_slow(4, "each request; a part is in make test")
 @pytest.mark.parametrize("stdin", INPUTS.values(), ids=INPUTS)
 def test_a_plain_request_loads_no_dispatcher(python_bin_dir: Path, stdin: bytes, tmp_path: Path) -> None:
     request = tmp_path / "request"  # a file, so that all of it is there before the plugin looks

@@ -88,6 +88,7 @@ def test_root_runs_the_test_itself(pytester: pytest.Pytester, sudo: Sudo) -> Non
     assert sudo.calls() == []
 
 
+@pytest.mark.slow("whole runs of pytest; single tests under sudo are in make test")
 def test_marked_tests_without_root_run_as_root_with_their_fixtures(
     pytester: pytest.Pytester, sudo: Sudo, run_unprivileged: Run
 ) -> None:

@@ -45,6 +45,7 @@ def test_that_fails_as_expected():
 REFUSED = ["test_with_a_mark", "test_without_a_program", "test_without_a_program_of_a_fixture"]
 
 
+@pytest.mark.mostly_slow(3, "whole runs of pytest; one is in make test")
 @pytest.mark.parametrize(("folder", "refused"), [("unit", REFUSED), ("vm", []), ("runtime", [])])
 def test_skips_for_other_reasons_than_the_kernel_fail(tmp_path: Path, folder: str, refused: list[str]) -> None:
     module = tmp_path / folder / "test_skips.py"

@@ -228,6 +228,7 @@ README = ["test-venv", "up", "del", "down", "up", "test"]
 ON_A_CONTAINER_HOST = "755 700 1 87-podman-bridge.conflist"
 
 
+@pytest.mark.mostly_slow(4, "each step of CI; a part is in make test")
 @pytest.mark.sudo
 @pytest.mark.parametrize(
     ("failing", "junit", "ran"),

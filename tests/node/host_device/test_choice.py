@@ -55,6 +55,7 @@ def test_by_kernel_path(unplugged: Network) -> None:
     assert "a-first" in names(unplugged.node)
 
 
+@pytest.mark.mostly_slow(4, "each key; a part is in make test")
 @pytest.mark.parametrize(
     ("keys", "code", "told"),
     [

@@ -27,6 +27,7 @@ def test_the_pod_has_the_device_and_reaches_the_neighbour(either: Network, wire:
     either.succeed("CHECK", "one", prevResult=result)
 
 
+@pytest.mark.mostly_slow(4, "each state of the device; a part is in make test")
 @pytest.mark.parametrize("way", ["with the result", "without", "again", "without the namespace's path"])
 def test_del_restores_the_device(either: Network, way: str) -> None:
     netns = either.node.pod_namespace("one")
