@@ -200,6 +200,7 @@ def test_a_second_del_that_fails_explains_no_first_one(sound_bin_dir: Path, tmp_
     assert failed(findings) == {"del-twice", "del-netns-empty"}
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_check_waits_for_its_cause_that_another_thread_examines(sound_bin_dir: Path, tmp_path: Path) -> None:
     script = GC_FAILS_SLOWLY.replace("FOLDER", str(tmp_path))
     tested = subject(Profile.IPAM, plugin(script, sound_bin_dir, tmp_path, Profile.IPAM))
@@ -217,6 +218,7 @@ def test_a_check_waits_for_its_cause_that_another_thread_examines(sound_bin_dir:
     assert effect.result().cause == "gc-of-nothing"
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_fault_in_another_verb_is_found_without_gc(sound_bin_dir: Path, tmp_path: Path) -> None:
     bin_dir = plugin(WITHOUT_GC.replace(f"exec {SOUND_ONE}\n", DEL_BARE), sound_bin_dir, tmp_path)
 
@@ -305,6 +307,7 @@ def findings_of(bin_dir: Path, folder: Path, options: CheckOptions) -> list[Find
     return run.findings_of([bin_dir])
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_plugin_that_always_hangs_is_given_up_after_three_time_outs(tmp_path: Path) -> None:
     bin_dir = tmp_path / "bin"
     bin_dir.mkdir()
@@ -377,6 +380,7 @@ exec {SOUND_ONE}
     assert [each.exit_code for each in finding.transcript] == [7]
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize("failures", [1, 6])
 def test_a_check_of_concurrency_that_fails_is_repeated(failures: int, sound_bin_dir: Path, tmp_path: Path) -> None:
     once = f"mkdir {tmp_path}/once 2>/dev/null" if failures == 1 else "true"

@@ -96,6 +96,7 @@ def test_checks_of_ipam_plugins_do_not_apply_to_other_delegates(name: str, bin_d
     assert "ADD executes bridge, which is not the ipam.type" in made.detail
 
 
+@pytest.mark.mostly_slow(3, "a long table; a part is in make test")
 @pytest.mark.parametrize(
     ("fault", "keys", "name", "words"),
     [

@@ -83,6 +83,7 @@ exec "${{0%/*}}/sound/${{0##*/}}"
     assert not [name for name in names if Path("/run/netns", name).is_symlink()]
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_files_in_etc_var_root_and_opt_are_leftovers_and_do_not_reach_the_machine(
     sound_bin_dir: Path, tmp_path: Path
 ) -> None:

@@ -70,6 +70,7 @@ def seen(network: Network, **keys: Any) -> int:
     return found
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_packets_of_that_size_pass(node: Node, make_node: Callable[[], Node], served_bin_dir: Path) -> None:
     outside = make_node()
     wire = veth_between(node, outside)
@@ -208,6 +209,7 @@ def test_add_refuses_bad_mtu_keys_and_del_ignores_them(network: Network, keys: d
     assert network.run("DEL", "one", **keys).code == 0
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize("master", ["uplink0", ""])
 def test_macvlan_has_its_masters(connected: Node, served_bin_dir: Path, master: str) -> None:
     network = Network(connected, served_bin_dir, config("macvlan", master=master))
@@ -233,6 +235,7 @@ def test_a_bridge_on_layer_2_has_its_own(connected: Node, served_bin_dir: Path) 
 # `cni-harness validate`
 
 
+@pytest.mark.mostly_slow(3, "a long table; a part is in make test")
 @pytest.mark.parametrize(
     ("keys", "told"),
     [

@@ -63,6 +63,7 @@ def test_subnets_are_those_of_peers_in_both_directions(node: Node, direct_bin_di
         assert f"match cb007100/ffffff00 at {offset}\n" in filters
 
 
+@pytest.mark.mostly_slow(3, "a long table; a part is in make test")
 @pytest.mark.parametrize("keys", [RATES, {**RATES, **SUBNETS}, {"ingressRate": 8000}, {"egressRate": 10**12}])
 def test_del_leaves_the_interface_as_it_was(node: Node, bin_dir: Path, keys: dict[str, Any]) -> None:
     limited = Limited(node, bin_dir, **keys)
@@ -179,6 +180,7 @@ def test_repair_touches_nothing_that_is_in_order(limited: Limited) -> None:
     ]
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_gc(node: Node, bin_dir: Path, limited: Limited) -> None:
     reference = by_reference(node)
     other = Limited(node, bin_dir, interface=bridge_config(name="other", bridge="br1"), **RATES)
@@ -271,6 +273,7 @@ def test_an_interface_that_is_limited_already(limited: Limited) -> None:
     limited.node.assert_same_state(before)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_two_interfaces_of_a_pod(node: Node, bin_dir: Path, limited: Limited) -> None:
     """Of two networks, and two in one network, whose IFBs would have one name with the reference."""
     other = Limited(node, bin_dir, interface=bridge_config(name="other", bridge="br1"), **RATES)
@@ -343,6 +346,7 @@ def test_the_reference_takes_our_pods(node: Node, bin_dir: Path) -> None:
     node.assert_same_state(before, ignore=SHARED_BY_PODS, within=HANG)
 
 
+@pytest.mark.mostly_slow(3, "a long table; a part is in make test")
 @pytest.mark.parametrize("fault_at", [failing_at, answer_lost_at])
 @pytest.mark.parametrize("keys", [{}, SUBNETS], ids=["all", "subnets"])
 def test_add_fails_at_every_request_to_the_kernel(

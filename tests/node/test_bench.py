@@ -178,6 +178,7 @@ def test_launchers_that_do_their_work_themselves_are_not_taken_for_served(site: 
         node.__exit__(None, None, None)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_the_server_is_on_the_node_and_all_of_it_is_counted(site: Site, direct_bin_dir: Path) -> None:
     suite = BenchSuite("ours", (direct_bin_dir,), served=True)
 
@@ -272,6 +273,7 @@ def node_of(site: Site, folder: Path, network: NetworkList) -> SuiteNode:
     return SuiteNode(site, BenchSuite("any", (folder,)), network, timeout=HANG)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize("suite", ["ours", "reference"])
 def test_a_filled_node_is_as_if_the_pods_had_been_added(site: Site, direct_bin_dir: Path, suite: str) -> None:
     folder = direct_bin_dir if suite == "ours" else REFERENCE_BIN_DIR

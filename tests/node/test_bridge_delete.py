@@ -48,6 +48,7 @@ def test_nothing_is_left_but_the_bridge(network: Network) -> None:
     assert network.node.ip("link", "show", "type", "veth") == []
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_del_with_any_prev_result_leaves_the_same_state(network: Network, warm: Snapshot) -> None:
     ways: list[dict[str, Any]] = [{}, {"prevResult": None}, {"prevResult": {"ips": "corrupt"}}]
     for number, keys in enumerate(ways):

@@ -125,6 +125,7 @@ def test_hairpin_mode(network: Network) -> None:
     assert host_port(network, "two")["linkinfo"]["info_slave_data"]["hairpin"] is False
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_port_isolation(network: Network) -> None:
     network.add("one", portIsolation=True)
     network.add("two", portIsolation=True)
@@ -178,6 +179,7 @@ def test_mac_in_args_of_the_configuration(network: Network) -> None:
     assert inner(network, "one")["address"] == "02:00:00:00:00:02"
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_macspoofchk(network: Network) -> None:
     result = network.add("one", macspoofchk=True)
     network.add("two")

@@ -151,6 +151,7 @@ def test_del_leaves_the_containers_other_interface_masqueraded(node: Node, bin_d
     assert "10.88.0.2" not in str(node.nft())
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize(
     "damage",
     [

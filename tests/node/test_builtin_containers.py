@@ -102,6 +102,7 @@ def test_stop_sends_the_stop_signal(pod: Pod) -> None:
     assert log_texts(pod.log())[-1] == f"got {name}"
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_stop_kills_a_process_that_ignores_the_signal_after_the_grace_period(pod: Pod) -> None:
     container = pod.running("sh", "-c", "trap 'echo ignored' TERM USR1; echo ready; while :; do sleep 0.1; done")
     until(pod.log)
@@ -115,6 +116,7 @@ def test_stop_kills_a_process_that_ignores_the_signal_after_the_grace_period(pod
     pod.containers.stop_container(container, 1)  # once more is fine
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_repeated_stop_sends_no_second_signal(pod: Pod) -> None:
     container = pod.running("sh", "-c", "trap 'echo signal' TERM USR1; echo ready; while :; do sleep 0.1; done")
     until(pod.log)
@@ -149,6 +151,7 @@ def test_exec_sync_runs_beside_the_first_process(pod: Pod) -> None:
     assert hosts == "192.0.2.1 of-the-pod"
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_exec_sync_ends_a_command_at_its_time_limit(pod: Pod) -> None:
     container = pod.running("sleep", "1000")
 

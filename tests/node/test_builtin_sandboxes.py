@@ -361,6 +361,7 @@ def test_a_sandbox_that_was_being_made_is_stopped_and_removed(place: Place) -> N
     assert place.links() == {"net0"}
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_pause_process_that_is_not_on_record_is_ended(place: Place) -> None:
     place.configure(bridge_network("net"))
     sandbox_id = place.sandboxes.run(config())

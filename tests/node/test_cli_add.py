@@ -210,6 +210,7 @@ def test_verbose_logs_each_execution(cli: Cli) -> None:
     assert all(re.fullmatch(r"  [0-9a-f]{12} host-local ADD \d+ ms exit 0", line) for line in delegates)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_with_nothing_configured_the_projects_own_serve(fresh_machine: Node) -> None:
     run = fresh_machine.run(["cni-harness", "add", "pod1", "-o", "json"])
 
@@ -285,6 +286,7 @@ def test_several_pods_show_progress_on_a_terminal(own_cli: Cli) -> None:
     assert "Adding pods" not in own_cli.run("add", "pod5", "pod6").stderr
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_several_pods_are_added_without_the_right_to_change_the_root_folder(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

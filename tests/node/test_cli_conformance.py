@@ -78,6 +78,7 @@ def test_failed_must_is_reported_and_sets_the_exit_code(cli: Cli, tmp_path: Path
     assert_nothing_left(cli, tmp_path)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_run_is_reported_in_every_form(cli: Cli, tmp_path: Path) -> None:
     about = '[ -z "$CNI_COMMAND" ] && echo "a bridge, v7.8" >&2'
     shadow(cli, tmp_path, "bridge", f"{about}\n{AT_SECOND_DEL.format(tmp_path)} && exit 3")
@@ -121,6 +122,7 @@ def test_report_names_sudo_as_the_privileges(cli: Cli) -> None:
     assert cli.json("conformance", *QUICK)["privileges"] == "sudo"
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_failed_should_is_reported_with_exit_code_0(cli: Cli, tmp_path: Path) -> None:
     shadow(cli, tmp_path, "bridge", '[ "$CNI_COMMAND" = DEL ] && [ -z "$CNI_NETNS" ] && exit 1')
 
@@ -164,6 +166,7 @@ def test_files_in_a_folder_that_is_watched_are_evidence(cli: Cli, tmp_path: Path
     assert re.search(rf"\+ files: file {watched}/[0-9a-f]{{64}}", found["got"])
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_plugin_that_does_not_end_is_not_waited_for(cli: Cli, tmp_path: Path) -> None:
     shadow(cli, tmp_path, "bridge", '[ "$CNI_COMMAND" = VERSION ] && sleep 1000')
 

@@ -71,6 +71,7 @@ def test_a_result_of_witnesses_is_true(cli: Cli) -> None:
     assert (there["address"], there["operstate"]) == (host["mac"], "UP")
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_violated_must_of_a_runtime_sets_the_exit_code(cli: Cli, tmp_path: Path) -> None:
     pod = cli.add("one", "--network", "witness-no-gc")[0]["networks"][0]
     judged(cli, tmp_path / "records")

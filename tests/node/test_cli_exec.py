@@ -46,6 +46,7 @@ def test_standard_input_is_the_commands(pod: Cli) -> None:
     assert pod.run("exec", "pod1", "cat", stdin="hello").stdout == "hello"
 
 
+@pytest.mark.mostly_slow(3, "a long table; a part is in make test")
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -60,6 +61,7 @@ def test_options_of_the_command_are_left_to_it(pod: Cli, arguments: tuple[str, .
     assert pod.run("exec", *arguments).stdout == "-o -v\n"
 
 
+@pytest.mark.mostly_slow(3, "a long table; a part is in make test")
 @pytest.mark.parametrize(
     ("arguments", "printed"),
     [

@@ -137,6 +137,7 @@ def test_inspect_shows_the_node_s_side_and_the_chain(own_cli: Cli) -> None:
     assert not any(other["containerID"] in each or "10.77.0.3" in each for each in words)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_inspect_of_a_pod_of_the_reference_shows_its_chains(reference_cli: Cli) -> None:
     reference_cli.configure(bridge_network("net", ipMasq=True))
     (pod,) = reference_cli.add("pod1")
@@ -150,6 +151,7 @@ def test_inspect_of_a_pod_of_the_reference_shows_its_chains(reference_cli: Cli) 
     assert [link["kind"] for link in shown["networks"][0]["hostLinks"]] == ["veth", "bridge"]
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_inspect_marks_differences_from_the_kernel(cli: Cli) -> None:
     cli.configure(bridge_network("net"))
     (pod,) = cli.add("pod1")

@@ -152,6 +152,7 @@ def test_delete_survives_a_broken_result_cache(cli: Cli) -> None:
     assert (cli.reservations("net"), cli.cached_results()) == (set(), set())
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_many_pods_at_once_get_different_addresses_and_go(cli: Cli) -> None:
     cli.configure(bridge_network("net"))
     names = [f"pod{number}" for number in range(50)]
@@ -200,6 +201,7 @@ def test_plugins_see_the_links_of_their_node_in_sysfs(own_cli: Cli) -> None:
     assert seen.read_text().split() == sorted(link["ifname"] for link in own_cli.ip("link"))
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_prune_keeps_a_bridge_that_is_still_used(cli: Cli) -> None:
     cli.configure(bridge_network("net"), bridge_network("lone", subnet="10.78.0.0/16"))
     cli.add("pod1", "pod2")
@@ -291,6 +293,7 @@ def test_prune_of_the_whole_node_does_not_mention_forwarding(cli: Cli) -> None:
     assert "stays" not in cli.run("del", "--all", "--prune").stderr
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_prune_keeps_a_bridge_with_a_foreign_address(two_bridges: Cli) -> None:
     cli = two_bridges
     cli.ip("address", "add", "192.0.2.1/24", "dev", "net0")
@@ -304,6 +307,7 @@ def test_prune_keeps_a_bridge_with_a_foreign_address(two_bridges: Cli) -> None:
     assert not cli.node_dir.exists()
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_prune_leaves_a_link_that_only_has_the_name_of_a_bridge_of_ours(two_bridges: Cli) -> None:
     cli = two_bridges
     cli.run("del", "pod1")

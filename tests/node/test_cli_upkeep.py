@@ -182,6 +182,7 @@ def test_gc_that_fails_is_an_error_and_the_others_are_done(keeper: Cli) -> None:
     assert valid_attachments(keeper) == []
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize("version", ["1.0.0", "1.1.0"])
 def test_gc_frees_addresses_kept_by_a_failing_chained_del(own_cli: Cli, version: str) -> None:
     """As portmap's DEL, which is executed before ours, if it does not speak the list's version."""

@@ -138,6 +138,7 @@ def test_a_plugin_that_needs_a_parameter_of_the_machine_is_not_blamed(machine: M
     assert {each["outcome"] for each in document(by_root)["checks"]} == {"pass"}
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize("words", [(), ("matrix", f"--bin-dir={REFERENCE_BIN_DIR}")])
 def test_the_message_names_the_setting_that_refuses_and_offers_sudo(machine: Machine, words: Sequence[str]) -> None:
     # Each user namespace has this parameter, so the machine's own stays.

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli import ROOT
 from tests.nodes import Node
 
@@ -33,6 +35,7 @@ def test_a_network_of_the_folder_comes_before_one_of_this_project(container_host
     container_host.run(["cni-harness", "del", "pod1"])
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_the_error_for_a_missing_plugin_names_the_ways_out(container_host: Node) -> None:
     container_host.run(["tee", "/etc/cni/net.d/05-theirs.conflist"], stdin=json.dumps(THEIRS))
     script = "mkdir /opt/theirs && cat > /opt/theirs/theirs && chmod +x /opt/theirs/theirs"
@@ -73,6 +76,7 @@ def test_unknown_network_name_lists_own_and_foreign_networks(container_host: Nod
     assert "no network named nowhere (there are: podman; of this project: cni-harness, bridge-ipv4, " in failed.stderr
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_nothing_of_a_network_is_left_though_its_pods_were_deleted_one_by_one(container_host: Node) -> None:
     container_host.run(["cni-harness", "add", "pod1", "pod2", "--network", "cni-harness"])
     container_host.run(["cni-harness", "del", "pod1", "pod2"])

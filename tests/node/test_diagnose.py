@@ -231,12 +231,14 @@ def test_a_node_that_is_not_ready_is_named_with_the_kubelets_reason(own_cli: Cli
     assert reason in said
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_flushed_firewall_is_named(trial: Trial) -> None:
     trial.sh("nft flush ruleset")
 
     assert trial.checks() == {"masquerade-lost", "port-mapping-lost", "admission-lost"}
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_lost_ports_of_containerd_are_named(trial: Trial) -> None:
     """Its arguments have the names of Go's fields."""
     for record in trial.cli.node_dir.glob("pods/*/pod.json"):
@@ -247,6 +249,7 @@ def test_lost_ports_of_containerd_are_named(trial: Trial) -> None:
     assert "port-mapping-lost" in trial.checks()
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_each_lost_table_is_named(own_cli: Cli) -> None:
     trial = Trial(own_cli)
     lost = {"masquerade": "masquerade-lost", "portmap": "port-mapping-lost", "firewall": "admission-lost"}
@@ -258,6 +261,7 @@ def test_each_lost_table_is_named(own_cli: Cli) -> None:
         assert trial.checks() == expected
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_veth_and_a_namespace_of_an_unknown_container_are_named(trial: Trial) -> None:
     """As after a kill of the plugin between the veth and the result."""
     name = f"cni-{os.getpid()}-lost"
@@ -314,6 +318,7 @@ def test_a_node_with_other_interface_plugins_has_no_fault(cli: Cli) -> None:
     assert trial.faults() == []
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_loopback_addresses_of_two_pods_are_no_duplicates(trial: Trial) -> None:
     """A kubelet's pods have an attachment of the plugin loopback, whose result has 127.0.0.1."""
     for each in trial.pods:
@@ -385,6 +390,7 @@ def test_repair_is_a_remedy(own_cli: Cli, fault: str) -> None:
     assert trial.faults() == []
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_diagnose_changes_nothing(trial: Trial) -> None:
     snapshot = trial.cli.run("snapshot", "-o", "json").stdout
 

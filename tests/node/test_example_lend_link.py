@@ -68,6 +68,7 @@ def loans(request: pytest.FixtureRequest, node: Node, tmp_path: Path) -> Iterato
     assert "ended after 0 requests" not in log.read_text()
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_add_lends_and_delete_takes_back(loans: Loans) -> None:
     added = loans.call("ADD")
 
@@ -93,6 +94,7 @@ def test_delete_needs_no_namespace_and_may_come_twice(loans: Loans) -> None:
     loans.assert_back()
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_an_add_that_fails_leaves_all_as_it_was(loans: Loans) -> None:
     """The name is taken: the pod's own interface is not mistaken for the one that is lent."""
     loans.node.run(["ip", "link", "add", "eth0", "address", "02:00:00:00:00:01", "type", "bridge"], netns=loans.pod)
@@ -127,6 +129,7 @@ def test_gc_takes_back_links_of_invalid_attachments(loans: Loans) -> None:
     loans.assert_back()
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_delete_without_the_pod_forgets_the_loan(loans: Loans) -> None:
     assert loans.call("ADD").code == 0
     path = loans.folder / "c1:eth0"

@@ -108,6 +108,7 @@ fi
 """
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_failed_add_has_a_page_with_the_reason(own_cli: Cli) -> None:
     own_cli.plugin("broken", _BROKEN)
     network = bridge_network("net")
@@ -152,6 +153,7 @@ def test_a_missing_plugin_is_on_record(own_cli: Cli) -> None:
     assert "No plugin was executed." in page.sections["documents"]
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_explain_shows_the_del_and_on_request_the_add(own_cli: Cli) -> None:
     own_cli.configure(chain())
     own_cli.run("add", "pod1", "--record")
@@ -171,6 +173,7 @@ def test_explain_shows_the_del_and_on_request_the_add(own_cli: Cli) -> None:
     assert "no `delete --record` of pod default/pod1" in missing.stderr
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_pods_of_one_run_have_pages_of_their_own(own_cli: Cli) -> None:
     own_cli.configure(chain())
 

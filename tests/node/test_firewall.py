@@ -107,6 +107,7 @@ def test_no_program_runs_if_iptables_refuses_nothing(node: Node, direct_bin_dir:
     assert iptables_rules(node) == before
 
 
+@pytest.mark.mostly_slow(3, "a long table; a part is in make test")
 @pytest.mark.parametrize(
     "remove",
     [
@@ -201,6 +202,7 @@ def ipam(subnet: str) -> dict[str, Any]:
     return {"type": "host-local", "ranges": [[{"subnet": subnet}]]}
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_the_administrators_chain_comes_first_and_stays(
     node: Node, direct_bin_dir: Path, outside: tuple[Node, Neighbours]
 ) -> None:
@@ -220,6 +222,7 @@ def test_the_administrators_chain_comes_first_and_stays(
     assert not chain.bridge.ping("two", outside[1].ipv4[1])
 
 
+@pytest.mark.mostly_slow(3, "a long table; a part is in make test")
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
@@ -247,6 +250,7 @@ def test_a_bad_key_is_named_and_changes_nothing(
     assert chain.ours.run("DEL", "one", **keys).code == 0
 
 
+@pytest.mark.mostly_slow(3, "a long table; a part is in make test")
 @pytest.mark.parametrize("fault_at", [failing_at, answer_lost_at])
 @pytest.mark.parametrize("policy", ["open", "isolated"])
 def test_a_failure_at_any_request_leaves_nothing(

@@ -52,6 +52,7 @@ def test_same_bridge(node: Node, direct_bin_dir: Path, backend: str) -> None:
         assert reaches(first, "one", 2) == [True, True]
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_isolated_pods_reach_no_pod_of_their_bridge(node: Node, direct_bin_dir: Path) -> None:
     chain = network(node, direct_bin_dir, 1, ingressPolicy="isolated")
     other = network(node, direct_bin_dir, 2, ingressPolicy="same-bridge")
@@ -122,6 +123,7 @@ def test_a_policy_is_in_force_without_the_chain_of_admitted_pods(node: Node, dir
     assert "ingressPolicy" not in error["msg"]
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_the_stricter_of_two_policies_on_a_bridge_counts(node: Node, direct_bin_dir: Path) -> None:
     chain = network(node, direct_bin_dir, 1, ingressPolicy="same-bridge")
     chain.add("one")

@@ -21,6 +21,7 @@ def of_pods(node: Node) -> list[str]:
     return [rule for rule in iptables_rules(node) if rule.startswith(("-A CNI-FORWARD -d", "-A CNI-FORWARD -s"))]
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize(("policy", "admin"), [("open", ""), ("same-bridge", "OUR-ADMINS")])
 def test_the_rules_are_the_references(make_node: Any, direct_bin_dir: Path, policy: str, admin: str) -> None:
     keys = IPTABLES | {"ingressPolicy": policy, "iptablesAdminChainName": admin}
@@ -58,6 +59,7 @@ def test_an_isolated_bridge_has_the_references_rules(node: Node, direct_bin_dir:
     ]
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize(
     "keys", [IPTABLES, {}, {"ingressPolicy": "same-bridge"}], ids=["iptables", "default", "policy"]
 )

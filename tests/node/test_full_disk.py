@@ -129,6 +129,7 @@ def test_run_names_the_file_and_its_pod_can_be_deleted(kubelet_node: KubeletNode
     kubelet_node.assert_nothing_left(before)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize("place", ["bin", "state", "conf"])
 def test_install_names_the_file_and_uninstall_takes_back_the_others(tmp_path: Path, place: str) -> None:
     cli = Cli(tmp_path / "cli", tmp_path / "bin")

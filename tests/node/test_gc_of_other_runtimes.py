@@ -248,6 +248,7 @@ def test_gc_beside_adds_of_another_runtime_takes_nothing(host: Host, request: py
     assert len(host.pods_of(added)) == len(added) > 0
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_gc_starts_anew_when_a_suspect_changes(host: Host) -> None:
     host.add_second("one", host.bin_dir, "n100")
     path = reservation(host, "n100", 99, f"{dead(1)}\r\neth0")
@@ -290,6 +291,7 @@ def test_networks_shows_pods_of_another_runtime(host: Host) -> None:
     assert other[:3] == ["default/web", "(other", "runtime)"]
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_diagnose_names_no_command_that_harms_a_pod_of_another_runtime(host: Host) -> None:
     host.add_second("web", host.bin_dir, "n110")
     document = json.loads(host.run("networks", "n110", "-o", "json").stdout)

@@ -126,6 +126,7 @@ def package(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_files_that_containerd_does_not_execute_are_said_with_the_ways_out(machine: Machine) -> None:
     machine.write("/etc/containerd/config.toml", DEBIAN_TOML)
 
@@ -224,6 +225,7 @@ def test_a_diversion_that_fails_leaves_the_packages_files_as_they_were(machine: 
     assert {name: machine.digest(DEBIANS / name) for name in before} == before
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_the_package_may_be_removed_while_its_files_are_diverted(machine: Machine) -> None:
     machine.harness("install", "--bin-dir", str(DEBIANS), "--divert")
     machine.node.run(["dpkg", "--no-triggers", "--log=/dev/null", "--force-depends", "--remove", PACKAGE])
@@ -235,6 +237,7 @@ def test_the_package_may_be_removed_while_its_files_are_diverted(machine: Machin
     assert machine.node.run(["dpkg-divert", "--list", f"{DEBIANS}/*"]).stdout == ""
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_doctor_names_the_first_list_and_its_problems(machine: Machine) -> None:
     machine.write("/etc/containerd/config.toml", DEBIAN_TOML)
     plugins = [{"type": "bridge", "ipam": {"type": "host-local"}}, {"type": "portmap"}, {"type": "absent"}]
@@ -295,6 +298,7 @@ def test_install_warns_of_a_list_with_a_plugin_without_1_1_0(machine: Machine) -
     assert "/etc/cni/net.d/05-mine.conflist: plugins[1].type: plugin old does not speak version 1.1.0" in warning
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_the_commands_of_the_page_work_as_printed(machine: Machine) -> None:
     machine.write("/etc/containerd/config.toml", DEBIAN_TOML)
     machine.harness("install", "--conf", "--conf-dir", "/etc/cni/net.d", "--bin-dir", "/opt/cni/bin")
@@ -310,6 +314,7 @@ def test_the_commands_of_the_page_work_as_printed(machine: Machine) -> None:
         machine.harness(verb, *args, check=verb != "doctor")  # Debian's plugins do not speak 1.1.0
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_the_pages_list_with_debians_portmap_serves_a_pod(own_cli: Cli) -> None:
     [text] = re.findall(r"<!-- used by a test -->\n```json\n(.*?)```", (ROOT / "docs/node.md").read_text(), re.DOTALL)
     own_cli.configure(json.loads(text))

@@ -212,6 +212,7 @@ def test_all_addresses_of_a_family_share_the_chain(node: Node) -> None:
     assert targets == ["ACCEPT", "ACCEPT", "MASQUERADE"]
 
 
+@pytest.mark.mostly_slow(3, "a long table; a part is in make test")
 @pytest.mark.parametrize("second", ["10.2.0.2/24", "10.1.0.3/16"])
 @pytest.mark.parametrize("by_reference", [False, True])
 def test_removal_for_one_interface_keeps_rules_of_the_other(

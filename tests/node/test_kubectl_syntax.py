@@ -17,6 +17,7 @@ def wired(kubelet_node: KubeletNode) -> KubeletNode:
     return kubelet_node
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_pods_are_named_as_for_kubectl(wired: KubeletNode) -> None:
     wired.start(pod("web"))
     wired.start(pod("pod"))

@@ -40,6 +40,7 @@ def missing(node: KubeletNode) -> list[dict[str, Any]]:
     return [each for each in found if each["check"] == "capability-missing"]
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_unserved_requests_are_in_events_describe_and_diagnose(kubelet_node: KubeletNode) -> None:
     kubelet_node.configure(wires())
 
@@ -60,6 +61,7 @@ def test_unserved_requests_are_in_events_describe_and_diagnose(kubelet_node: Kub
     assert all(each["pods"] == ["default/web"] for each in found)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_list_with_the_capabilities_gives_no_warning(kubelet_node: KubeletNode) -> None:
     kubelet_node.configure(wires(PORTMAP, BANDWIDTH))
 

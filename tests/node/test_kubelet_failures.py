@@ -60,6 +60,7 @@ def test_add_by_a_faulty_plugin_is_reported_and_undone(kubelet_node: KubeletNode
     kubelet_node.assert_nothing_left(before)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_list_without_name_leaves_the_node_ready_and_fails_the_add(kubelet_node: KubeletNode) -> None:
     """98-noop.conf, as libcni and containerd take it."""
     kubelet_node.configure(WIRES)
@@ -81,6 +82,7 @@ def test_list_without_name_leaves_the_node_ready_and_fails_the_add(kubelet_node:
     kubelet_node.assert_nothing_left(before)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_missing_plugin_makes_the_node_unready(kubelet_node: KubeletNode) -> None:
     kubelet_node.configure(WIRES)
     before = kubelet_node.snapshot()
@@ -96,6 +98,7 @@ def test_a_missing_plugin_makes_the_node_unready(kubelet_node: KubeletNode) -> N
     kubelet_node.assert_nothing_left(before)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_node_without_a_network_runs_pods_of_the_nodes_network_only(kubelet_node: KubeletNode) -> None:
     said = kubelet_node.refused(pod("web"))
 
@@ -215,6 +218,7 @@ def test_a_hook_that_fails_ends_its_container(kubelet_node: KubeletNode) -> None
     assert reasons[:4] == ["Created", "Started", "FailedPostStartHook", "Killing"]
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_second_run_changes_nothing_and_another_manifest_is_refused(kubelet_node: KubeletNode) -> None:
     kubelet_node.configure(WIRES)
     first = kubelet_node.start(pod("web"))

@@ -54,6 +54,7 @@ def is_gone(node: KubeletNode, name: str) -> bool:
     return not node.one(static(node, name))
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_manifests_come_change_and_go(kubelet_node: KubeletNode) -> None:
     kubelet_node.configure(WIRES)
     before = kubelet_node.snapshot()
@@ -104,6 +105,7 @@ def test_changed_pod_starts_after_its_old_version_has_ended(kubelet_node: Kubele
     assert log.read_text().split() in (["START", "END"] * 2, ["START", "END"] * 3)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_manifest_that_comes_back_at_once_is_started_again(kubelet_node: KubeletNode) -> None:
     kubelet_node.configure(WIRES)
     script = "trap 'sleep 2; exit' TERM; while :; do sleep 0.1; done"

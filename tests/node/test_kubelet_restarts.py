@@ -83,6 +83,7 @@ def test_pod_with_finished_containers_is_succeeded_or_failed(
     assert ready["reason"] == ("PodCompleted" if phase == "Succeeded" else "PodFailed")
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_container_of_on_failure_is_started_again_until_it_succeeds(running: KubeletNode) -> None:
     script = "test -e /mnt/second && exit 0; touch /mnt/second; exit 1"
     app = container("app", ["sh", "-c", script], volumeMounts=[{"name": "data", "mountPath": "/mnt"}])
@@ -93,6 +94,7 @@ def test_a_container_of_on_failure_is_started_again_until_it_succeeds(running: K
     assert status_of(running, "job")["restartCount"] == 1
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_failed_liveness_probe_restarts_the_container(running: KubeletNode) -> None:
     probe = {"exec": {"command": ["sh", "-c", "exit 1"]}, "periodSeconds": 1, "failureThreshold": 2}
     run(running, pod("web", container("app", livenessProbe=probe)))
@@ -177,6 +179,7 @@ def test_a_second_delete_shortens_the_grace_period(kubelet_node: KubeletNode, by
             assert first.wait(60) == 0
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_failed_init_container_keeps_the_others_from_starting(running: KubeletNode) -> None:
     first = container("first", ["sh", "-c", "exit 1"])
     run(running, pod("job", container("app"), initContainers=[first], restartPolicy="Never"))

@@ -50,6 +50,7 @@ def test_run_of_a_container_that_ends_after_its_start_does_not_tell_running(wire
     assert "ended with exit code 0 (Completed)" in run.stderr
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_run_out_of_time_tells_the_message_of_the_readiness_probe(wired: KubeletNode) -> None:
     probe = {"exec": {"command": script("echo cold; exit 1")}, "periodSeconds": 1}
     said = wired.refused(pod("web", container("app", FOREVER, readinessProbe=probe)), "--timeout", "4")
@@ -75,6 +76,7 @@ def test_get_after_the_end_of_a_container_without_kubelet_tells_the_end(wired: K
         assert "Kubelet:" not in wired.run("describe", "web").stdout
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_get_without_kubelet_keeps_the_readiness_of_a_probed_container(wired: KubeletNode) -> None:
     probe: dict[str, Any] = {"exec": {"command": ["true"]}, "periodSeconds": 1}
     started = wired.start(pod("web", container("app", FOREVER, readinessProbe=probe, startupProbe=probe)))

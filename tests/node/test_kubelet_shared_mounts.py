@@ -113,6 +113,7 @@ def test_bidirectional_sub_path_leaves_mounts_of_its_containers_on_the_node(
     assert not target.exists()
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize(("propagation", "seen"), [("None", ""), ("HostToContainer", "later")])
 def test_later_mount_of_the_node_reaches_containers_that_ask_for_it(
     shared: KubeletNode, volume: Path, propagation: str, seen: str

@@ -22,6 +22,7 @@ def network(node: Node, bin_dir: Path, wire: Neighbours) -> Network:
     return Network(node, bin_dir, config())
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_pods_reach_each_other_and_the_neighbour(network: Network, wire: Neighbours) -> None:
     network.add("one")
     network.add("two")
@@ -54,6 +55,7 @@ def test_mode(network: Network, mode: str, wire: Neighbours) -> None:
     assert f'the configuration says "{other}"' in network.fail("CHECK", "one", mode=other, prevResult=result)["msg"]
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_private_pods_do_not_reach_each_other(network: Network) -> None:
     network.config["mode"] = "private"
     network.add("one")
@@ -88,6 +90,7 @@ def test_default_master_is_the_interface_of_the_default_route(network: Network, 
     assert link_of(network, "one")["link_index"] == node.ip("link", "show", "uplink0")[0]["ifindex"]
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize("mtu", [0, 1400, 1500])
 def test_mtu(network: Network, mtu: int) -> None:
     result = network.add("one", mtu=mtu)
@@ -95,6 +98,7 @@ def test_mtu(network: Network, mtu: int) -> None:
     assert link_of(network, "one")["mtu"] == result["interfaces"][0]["mtu"] == (mtu or 1500)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize(
     "keys",
     [
@@ -137,6 +141,7 @@ def test_add_of_a_duplicate_address_fails(network: Network, neighbour: Node) -> 
     network.node.assert_same_state(before, ignore=["files/*networks*"])
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_reused_address_works_at_once(network: Network, neighbour: Node, wire: Neighbours) -> None:
     network.add("one")
     address = network.addresses("one")[0]

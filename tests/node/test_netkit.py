@@ -94,6 +94,7 @@ def test_mac_and_mtu(network: Network, add: Callable[..., Any]) -> None:
     assert (link["address"], link["mtu"], result["interfaces"][-1]["mac"]) == (MAC, 1400, MAC)
 
 
+@pytest.mark.mostly_slow(3, "a long table; a part is in make test")
 @pytest.mark.parametrize("way", ["with the result", "without the namespace", "the namespace is gone", "GC"])
 def test_removal_leaves_nothing(network: Network, add: Callable[..., Any], way: str) -> None:
     add("first")  # makes what pods share

@@ -319,6 +319,7 @@ for _ in range(40):
     node.assert_same_state(before)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_the_last_of_a_subnet_goes_while_others_come(node: Node) -> None:
     """Two pods of one subnet come and go on a cold node: again and again one is the last while the other is added."""
     work = """

@@ -111,6 +111,7 @@ def frame(source: str, payload: bytes) -> bytes:
     return addresses + ETHERTYPE.to_bytes(2, "big") + payload.ljust(46, b"\0")
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_forged_source_reaches_neither_the_other_pod_nor_the_node(bridge: Bridge) -> None:
     places = [(bridge.pods[1], "eth0"), (bridge.node.path, "br0")]
     assert [bridge.heard([FORGED], *place) for place in places] == [[FORGED], [FORGED]]
@@ -128,6 +129,7 @@ def test_unchecked_port_may_send_from_any_mac(bridge: Bridge) -> None:
     assert bridge.heard([FORGED, MAC], bridge.pods[1], "eth0") == [FORGED, MAC]
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_the_address_of_another_checked_port_is_forged_too(bridge: Bridge) -> None:
     with inside(bridge.node.path):
         allow_only("port1", MAC, OWNER)
@@ -256,6 +258,7 @@ def test_kernel_without_nftables_for_bridges_is_named_in_the_error(
     assert raised.value.errno == errno.EOPNOTSUPP
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_ports_that_come_and_go_are_never_left_unchecked(node: Node) -> None:
     work = """
 owner, port, mac = Owner("net", f"c{number}", "eth0"), f"port{number}", f"02:00:00:00:00:{number:02x}"

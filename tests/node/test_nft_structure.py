@@ -153,6 +153,7 @@ def test_a_deleted_table_is_noticed_and_made_anew(node: Node, subject: Subject) 
     assert node.filtering() == before
 
 
+@pytest.mark.mostly_slow(4, "a long table; a part is in make test")
 @subjects
 @damages
 @pytest.mark.parametrize("way", ["remove", "remove_by_owner"])

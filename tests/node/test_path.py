@@ -51,6 +51,7 @@ def on_node(cli: Cli, *command: str, stdin: str = "") -> None:
     subprocess.run(["ip", "netns", "exec", cli.node, *command], input=stdin, text=True, check=True)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_host_port_leads_to_the_pod_and_names_the_owner_of_the_element(pair: Cli) -> None:
     document = path(pair, "pod2", "10.77.0.1", "--port", "8080/tcp")
 
@@ -80,6 +81,7 @@ def test_a_rule_that_drops_is_named_and_pings_get_no_answer(pair: Cli, options: 
     assert not is_answered(pair, "pod1", gateway)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize(("value", "verdict"), [("0", "delivered"), ("1", "dropped")])
 def test_frames_of_a_bridge_meet_the_rules_of_ip_if_br_netfilter_is_on(pair: Cli, value: str, verdict: str) -> None:
     on_node(pair, "sysctl", "-qw", f"net.bridge.bridge-nf-call-iptables={value}")
@@ -123,6 +125,7 @@ def test_an_unreadable_rule_that_decides_nothing_leaves_the_verdict_sure(pair: C
     assert path(pair, "pod1", "10.77.0.1")["verdict"] == "delivered"
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_links_that_are_down_and_the_smallest_mtu_are_named(pair: Cli) -> None:
     _, port = (link["ifname"] for link in pair.ip("link", "show", "master", "net0"))
     on_node(pair, "ip", "link", "set", port, "mtu", "1300")

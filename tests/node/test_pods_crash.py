@@ -157,6 +157,7 @@ def test_record_that_is_no_record_is_named_and_the_others_are_listed(unreadable:
     assert listed.stderr == f"Warning: {record}: not the record of a pod: name: expected a string, got 1\n"
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_snapshot_without_a_record_is_of_the_other_pods(unreadable: tuple[Cli, Path]) -> None:
     cli, record = unreadable
 
@@ -179,6 +180,7 @@ def test_check_of_all_pods_names_the_unreadable_record(unreadable: tuple[Cli, Pa
     ]
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_delete_of_all_pods_keeps_the_pod_with_an_unreadable_record(unreadable: tuple[Cli, Path]) -> None:
     cli, record = unreadable
 

@@ -71,6 +71,7 @@ def test_network_that_was_never_tried_is_not_deleted(own_cli: Cli) -> None:
     assert own_cli.pods() == []
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_delete_goes_on_past_errors_and_can_be_repeated(cli: Cli) -> None:
     with_picky(cli)
     (pod,) = cli.add("stuck", "--network", "net", "--network", "picky")
@@ -89,6 +90,7 @@ def test_delete_goes_on_past_errors_and_can_be_repeated(cli: Cli) -> None:
     assert cli.pods() == []
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize(
     ("name", "namespace"),
     [("pod1/..", "default"), ("pod1/../../victim", "default"), ("victim", "default_pod1/../../some")],
@@ -113,6 +115,7 @@ def test_name_that_leads_elsewhere_is_refused_and_nothing_is_deleted(
     assert all(Path(pod["netns"]).exists() for pod in before)
 
 
+@pytest.mark.mostly_slow(3, "a long table; a part is in make test")
 @pytest.mark.parametrize("verb", [["check"], ["exec", "--", "true"], ["inspect"], ["snapshot", "--pod"]])
 def test_pod_name_with_a_path_is_refused_by_each_verb(
     make_cli: Callable[[Path], Cli], direct_bin_dir: Path, verb: list[str]
@@ -288,6 +291,7 @@ def test_two_deletes_of_one_pod_both_succeed(cli: Cli) -> None:
     assert (cli.pods(), cli.reservations("net")) == ([], set())
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_many_processes_make_one_node(cli: Cli) -> None:
     cli.configure(bridge_network("net"))
 

@@ -64,6 +64,7 @@ def slow_network(cli: Cli, verb: str) -> Slow:
     return slow
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize("number", ENDING)
 def test_add_finishes_the_pod_that_it_has_begun_and_begins_no_more(cli: Cli, number: signal.Signals) -> None:
     slow = slow_network(cli, "ADD")
@@ -83,6 +84,7 @@ def test_add_finishes_the_pod_that_it_has_begun_and_begins_no_more(cli: Cli, num
     assert not any(ignored >> (each - 1) & 1 for each in ENDING)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize("number", ENDING)
 def test_interrupted_add_names_at_once_the_pod_that_it_finishes(cli: Cli, number: signal.Signals) -> None:
     slow = slow_network(cli, "ADD")

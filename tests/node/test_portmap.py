@@ -19,6 +19,7 @@ def short(address: str) -> str:
     return str(ip_address(address))
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_ports_answer_from_everywhere(make_node: Callable[[], Node], bin_dir: Path, backend: str) -> None:
     node, neighbour = make_node(), make_node()
@@ -72,6 +73,7 @@ def test_pod_reaches_host_ports_of_itself_and_of_its_neighbour(
     assert connects(node.path, "192.0.2.77", 8080, one, 80) == "192.0.2.77"
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_port_of_one_address_is_taken_on_no_other(
     make_node: Callable[[], Node], direct_bin_dir: Path, backend: str

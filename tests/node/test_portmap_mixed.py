@@ -35,6 +35,7 @@ def of_containers(node: Node) -> dict[str, list[str]]:
     return {name: rules for name, rules in chains(node).items() if rules and not name.endswith(COMMON[1:])}
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize("keys", [{}, {"snat": False}, {"markMasqBit": 7}], ids=str)
 def test_both_suites_make_the_same_rules_of_iptables(
     make_node: Callable[[], Node], direct_bin_dir: Path, keys: dict[str, Any]
@@ -127,6 +128,7 @@ def test_rules_of_the_references_later_releases_are_checked_and_removed(node: No
     assert ports.fail("CHECK", "one")["code"] == 999
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize(
     "loss",
     ["flush ruleset", "flush table ip cni_hostport", "flush chain ip cni_hostport prerouting"],

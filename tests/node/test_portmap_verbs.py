@@ -135,6 +135,7 @@ def test_a_port_that_a_pod_gets_by_the_other_backend_meanwhile_is_refused(
     theirs.succeed("CHECK", "one")
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_other_backends_ports_of_another_protocol_address_or_condition_are_free(
     node: Node, direct_bin_dir: Path, backend: str
@@ -261,6 +262,7 @@ REMOVALS = {
 }
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_check_sees_that_a_part_is_gone_and_repair_puts_it_back(node: Node, direct_bin_dir: Path) -> None:
     ports = Ports(node, direct_bin_dir)
     ports.add("one", mapping(8080, 80), mapping(53, 53, "udp", hostIP="192.0.2.1"))
@@ -334,6 +336,7 @@ def test_check_sees_that_127_0_0_1_does_not_work(node: Node, direct_bin_dir: Pat
     ports.succeed("CHECK", "one")
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_del_needs_neither_ports_nor_result_nor_namespace(node: Node, direct_bin_dir: Path, backend: str) -> None:
     ports = Ports(node, direct_bin_dir, backend=backend)
@@ -352,6 +355,7 @@ def test_del_needs_neither_ports_nor_result_nor_namespace(node: Node, direct_bin
     assert "cni_harness_portmap" not in rules_of(node)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_gc_keeps_valid_attachments_and_other_networks(node: Node, direct_bin_dir: Path, backend: str) -> None:
     ports, other = (Ports(node, direct_bin_dir, name=name, backend=backend) for name in ("net", "net2"))
@@ -438,6 +442,7 @@ BAD_KEYS: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
+@pytest.mark.mostly_slow(4, "a long table; a part is in make test")
 @pytest.mark.parametrize(("keys", "words"), BAD_KEYS.values(), ids=BAD_KEYS)
 def test_a_bad_key_is_named_with_its_value(
     node: Node, direct_bin_dir: Path, keys: dict[str, Any], words: list[str]

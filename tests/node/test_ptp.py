@@ -270,6 +270,7 @@ def ours(node: Node, bin_dir: Path) -> Network:
     return Network(node, bin_dir, config(**REFERENCE_KEYS))
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_ours_checks_and_deletes_a_pod_of_the_reference(reference: Network, ours: Network) -> None:
     reference.add("first")
     reference.succeed("DEL", "first")
@@ -294,6 +295,7 @@ def test_the_reference_checks_and_deletes_a_pod_of_ours(reference: Network, ours
     until(lambda: ours.node.ip("route") == [])
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_the_result_has_the_shape_of_the_references(reference: Network, ours: Network) -> None:
     theirs, own = reference.add("theirs"), ours.add("own")
 

@@ -108,6 +108,7 @@ def test_passing_checks_leave_no_files(author: Author, monkeypatch: pytest.Monke
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_failure_has_the_words_of_the_report_and_no_traceback(author: Author) -> None:
     author.spoil("bridge", '[ "$CNI_COMMAND" = DEL ] && echo \'{"code": 123, "msg": "never heard of it"}\' && exit 1')
 
@@ -129,6 +130,7 @@ def test_a_failure_has_the_words_of_the_report_and_no_traceback(author: Author) 
     result.stdout.no_fnmatch_line("*.py:[0-9]*")
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_check_that_does_not_apply_is_skipped_with_the_reason(author: Author) -> None:
     author.configure("my.conflist", bridge_network("net", version="0.4.0"))
 
@@ -240,6 +242,7 @@ def test_nodes_are_prepared(author: Author) -> None:
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_several_lists_have_own_names_and_paths_relative_to_the_conftest(author: Author) -> None:
     below = author.pytester.mkdir("below")
     author.configure("below/other.conflist", bridge_network("other"))
@@ -324,6 +327,7 @@ def test_junit_has_the_items(author: Author) -> None:
     ]
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize(
     ("options", "reason"),
     [([], "needs root, and there is no sudo here"), (["-p", "no:sudo"], "needs root: it makes network namespaces")],

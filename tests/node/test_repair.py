@@ -105,6 +105,7 @@ def nat(node: Node) -> list[str]:
     return [line for family in lines for line in family if line.startswith("-A")]
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize("by_reference", [False, True])
 def test_a_deleted_bridge_comes_back(
     connected: Node, direct_bin_dir: Path, reference_bin_dir: Path, *, by_reference: bool
@@ -162,6 +163,7 @@ def test_each_part_of_a_bridge_comes_back(node: Node, direct_bin_dir: Path, remo
     node.assert_same_state(before, ignore=["node/route/*", "node/address/*"], within=10)
 
 
+@pytest.mark.mostly_slow(3, "a long table; a part is in make test")
 @pytest.mark.parametrize(
     "removal",
     [
@@ -243,6 +245,7 @@ def test_ports_of_vlans_come_back(node: Node, direct_bin_dir: Path) -> None:
         network.succeed("CHECK", pod, prevResult=result)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize("kind", KINDS)
 def test_after_a_fault_at_any_request_the_next_repair_completes(node: Node, direct_bin_dir: Path, kind: str) -> None:
     config = KINDS[kind] | {"cniVersion": "1.0.0"}

@@ -52,6 +52,7 @@ def masquerading(own_cli: Cli) -> Cli:
     return own_cli
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_all_pods_are_repaired(masquerading: Cli) -> None:
     cli = masquerading
     pods = [f"p{number}" for number in range(5)]
@@ -111,6 +112,7 @@ def test_a_cache_without_the_namespace(masquerading: Cli) -> None:
     assert rules(cli) == before
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_repair_restores_attachments_of_the_reference(reference_cli: Cli, direct_bin_dir: Path) -> None:
     cli = reference_cli
     cli.configure(bridge_network("net", ipMasq=True))
@@ -183,6 +185,7 @@ def test_a_pod_that_goes_meanwhile_gets_nothing_back(masquerading: Cli) -> None:
     assert cli.ip("link", "show", "type", "veth") == []
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_pod_that_goes_after_its_repair_gets_nothing_back(masquerading: Cli) -> None:
     """The runtime's DEL of the first pod was between the plugins and the cache when its repair ended."""
     cli = masquerading
@@ -206,6 +209,7 @@ def test_a_pod_that_goes_after_its_repair_gets_nothing_back(masquerading: Cli) -
     assert rules(cli) == {}
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_pod_that_goes_meanwhile_has_its_del_before_the_next_repair(masquerading: Cli) -> None:
     cli = masquerading
     networks = [
@@ -349,6 +353,7 @@ def test_watch(masquerading: Cli, losses: list[list[str]]) -> None:
     assert "Error" not in said
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_watch_sees_a_flush_by_iptables(reference_cli: Cli, direct_bin_dir: Path) -> None:
     cli = reference_cli
     cli.configure(bridge_network("net", ipMasq=True))
@@ -370,6 +375,7 @@ def test_watch_sees_a_flush_by_iptables(reference_cli: Cli, direct_bin_dir: Path
     assert "CNI-" not in on_node(cli, "iptables", "-t", "nat", "-S")
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_watch_ignores_ordinary_adds_and_dels(masquerading: Cli) -> None:
     cli = masquerading
     cli.add("p1", "p2")

@@ -83,6 +83,7 @@ def test_each_address_gets_a_table_and_a_rule(chain: Chain) -> None:
     chain.check("one", result)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_each_interface_answers_its_own_requests(
     make_chain: Callable[..., Chain], node: Node, make_node: Callable[[], Node]
 ) -> None:
@@ -271,6 +272,7 @@ def test_a_second_add_fails_and_changes_nothing(chain: Chain) -> None:
     assert everything(chain) == before
 
 
+@pytest.mark.mostly_slow(3, "a long table; a part is in make test")
 @pytest.mark.parametrize(
     ("keys", "told"),
     [

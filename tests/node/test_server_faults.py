@@ -198,6 +198,7 @@ def test_killed_worker_has_a_successor_that_serves_the_del(place: Place) -> None
     assert f"worker {worker} was ended by signal 9" in place.server.log()
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_killed_server_takes_no_execution_along(place: Place) -> None:
     launcher, worker = place.start_add()
 
@@ -220,6 +221,7 @@ def test_killed_server_takes_its_workers_without_work_along(place: Place) -> Non
     until(lambda: not [pid for pid in workers if Path(f"/proc/{pid}").exists()])
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_server_and_worker_killed_together(place: Place) -> None:
     launcher, worker = place.start_add()
 
@@ -249,6 +251,7 @@ def test_launcher_that_a_signal_ends_has_its_add_undone_first(place: Place, numb
     place.assert_clean()
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_launcher_that_a_signal_ends_waits_for_a_dead_worker_no_longer(place: Place) -> None:
     launcher, worker = place.start_add()
     (place.folder / "slowly").touch()
@@ -281,6 +284,7 @@ def test_killed_launcher_has_its_add_stopped_and_nothing_undone(place: Place) ->
     place.assert_clean()
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_launcher_that_is_killed_while_its_add_is_undone_stops_that(place: Place) -> None:
     launcher, worker = place.start_add()
     (place.folder / "slowly").touch()
@@ -369,6 +373,7 @@ def test_busy_worker_ignores_signals_to_itself(place: Place, number: signal.Sign
     assert (code, len(result["ips"])) == (0, 2)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_sigterm_to_server_and_workers_lets_the_add_finish(place: Place) -> None:
     """As by a service manager that sends its signal to each process of a control group."""
     launcher, worker = place.start_add()
@@ -420,6 +425,7 @@ def test_execution_that_hangs_is_ended_and_undone(make_node: Callable[[], Node],
     assert with_enough_time(run, first=1.0)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_server_finishes_running_calls_after_sigterm(place: Place) -> None:
     launcher, worker = place.start_add()
     # The one at work and those that are left: more are forked when it has ended.

@@ -65,6 +65,7 @@ def test_socket_that_a_killed_server_left_is_replaced(tmp_path: Path) -> None:
             assert is_served(second)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_socket_that_systemd_holds_is_left_to_it(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as held:
         held.bind(str(tmp_path / "server.sock"))
@@ -135,6 +136,7 @@ def test_draining_server_refuses_queued_launchers_at_once(tmp_path: Path) -> Non
         assert held.finish() == 0
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signal_ends_the_server(server: Server, number: signal.Signals) -> None:
     assert server.stop(number) == 0
@@ -156,6 +158,7 @@ def test_idle_server_ends(tmp_path: Path) -> None:
         assert "no request in 0.2 s" in server.log()
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_server_with_work_is_not_idle(tmp_path: Path) -> None:
     def work(idle: float) -> bool:
         with running_server(tmp_path, "--idle-exit", str(idle)) as server:
@@ -174,6 +177,7 @@ def test_server_with_work_is_not_idle(tmp_path: Path) -> None:
     assert with_enough_time(work)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_workers_that_are_killed_are_replaced_after_a_pause(server: Server) -> None:
     killed = until(server.workers)
     for pid in killed:
@@ -318,6 +322,7 @@ def upgrade(installation: Path) -> None:
     new.rename(noop)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_server_that_was_upgraded_drains_and_its_launchers_run_the_new_code(installation: Path, tmp_path: Path) -> None:
     with running_server(tmp_path, root=installation) as server:
         bin_dir = launchers_of(installation, tmp_path / "bin", server.socket)
@@ -333,6 +338,7 @@ def test_server_that_was_upgraded_drains_and_its_launchers_run_the_new_code(inst
         assert server.process.wait(HANG) == 0
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_server_does_not_work_for_launchers_of_another_build(installation: Path, tmp_path: Path) -> None:
     with running_server(tmp_path) as server:
         upgrade(installation)
@@ -378,6 +384,7 @@ def test_build_id_depends_on_code_and_not_on_file_times(installation: Path) -> N
     assert build_id_of(installation) != before
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize("source", ["launch/installation.py", "launch/server/__init__.py", "launch/server/worker.py"])
 def test_build_id_and_stamp_are_of_all_sources(installation: Path, source: str) -> None:
     file = installation / source

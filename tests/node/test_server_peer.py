@@ -343,6 +343,7 @@ except ConnectionError:
 """
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize(("user", "group"), [(65534, 65534), (65534, 0), (0, 65534)])
 def test_other_users_are_refused_after_connecting(user: int, group: int) -> None:
     with TemporaryDirectory(prefix="cni-harness-test-") as folder, running_server(Path(folder)) as server:

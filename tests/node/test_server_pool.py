@@ -87,6 +87,7 @@ def is_served(server: Server) -> bool:
         return launcher.call(request_for("noop", VERSION)) == 0
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_pool_grows_while_callers_keep_workers_waiting_and_shrinks_afterwards(tmp_path: Path) -> None:
     with running_server(tmp_path) as server:
         until(lambda: len(server.workers()) == 4)

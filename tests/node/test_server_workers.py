@@ -232,6 +232,7 @@ def test_answer_comes_before_deferred_work_and_a_drain_waits_for_it(tmp_path: Pa
 ATTACHMENT = {"CNI_CONTAINERID": "pod-1", "CNI_IFNAME": "eth0", "CNI_NETNS": "/run/netns/none", "CNI_PATH": "/none"}
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize("verb", ["DEL", "GC"])
 def test_del_and_gc_wait_for_the_add_of_a_killed_launcher(tmp_path: Path, verb: str) -> None:
     code = f"answer = [pid for pid in os.listdir('/proc') if pid == open({str(tmp_path / 'pid')!r}).read()]"
@@ -251,6 +252,7 @@ def test_del_and_gc_wait_for_the_add_of_a_killed_launcher(tmp_path: Path, verb: 
             assert launcher.stdout == b"[]"
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_call_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     with obedient(tmp_path, "--workers", "1", "--limit", "1") as place:
         code, stdout = place.call("with args.interruption.waiting():\n  time.sleep(3600)")

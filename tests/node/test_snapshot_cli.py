@@ -81,6 +81,7 @@ def test_add_of_a_pod_that_is_there_tells_nothing(cli: Cli) -> None:
     assert lines(cli.run("add", "--exist-ok", "--diff", "pod1").stdout) == []
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_add_that_fails_leaves_nothing(cli: Cli) -> None:
     warm(cli)
     broken = bridge_network("broken")
@@ -100,6 +101,7 @@ def test_add_that_fails_leaves_nothing(cli: Cli) -> None:
     assert (diff.returncode, diff.stdout, diff.stderr) == (0, "", "")
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_add_and_del_leave_nothing(cli: Cli) -> None:
     warm(cli)
     before = snapshot(cli, "before.json")
@@ -114,6 +116,7 @@ def test_add_and_del_leave_nothing(cli: Cli) -> None:
     assert (after.returncode, after.stdout, after.stderr) == (0, "", "")
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_two_files_are_compared(cli: Cli) -> None:
     warm(cli)
     before = snapshot(cli, "before.json")
@@ -209,6 +212,7 @@ def diff_lines(cli: Cli, *args: str) -> list[str]:
     return [line.partition(" (")[0] for line in lines(cli.run(*args, "--diff").stdout)]
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_delete_with_diff_lists_freed_things(cli: Cli) -> None:
     cli.run("add", "stays")
     cli.run("add", "pod1")

@@ -157,6 +157,7 @@ def test_add_refuses_bad_keys_and_del_ignores_them(network: Network, sublink: Su
         assert ran.code == 0, ran
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_removal_leaves_nothing(network: Network) -> None:
     netns = network.node.pod_namespace("one")
     before = network.node.state()
@@ -201,6 +202,7 @@ def test_status_and_gc(network: Network, sublink: Sublink) -> None:
     assert reserved(network) == {network.addresses("kept")[0]}
 
 
+@pytest.mark.mostly_slow(3, "a long table; a part is in make test")
 @pytest.mark.parametrize("ours_first", [True, False])
 def test_either_suite_checks_and_deletes_the_others_pod(theirs: Network, network: Network, *, ours_first: bool) -> None:
     network.config["cniVersion"] = "1.0.0"
@@ -216,6 +218,7 @@ def test_either_suite_checks_and_deletes_the_others_pod(theirs: Network, network
     network.node.assert_same_state(before, ignore=["files/*networks*"])
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_result_has_the_keys_of_the_references_result(theirs: Network, network: Network, sublink: Sublink) -> None:
     network.config["cniVersion"] = "1.0.0"
     other, own = theirs.add("theirs"), network.add("own", **sublink.other)

@@ -320,6 +320,7 @@ def test_status_and_gc(network: Network) -> None:
     assert network.node.plugin(network.bin_dir, "tap", "STATUS", broken).code == 1
 
 
+@pytest.mark.mostly_slow(3, "a long table; a part is in make test")
 @pytest.mark.parametrize(
     "keys",
     [
@@ -382,6 +383,7 @@ def test_tap_is_made_under_the_configured_selinux_label(
     assert b"exists already" in again.stdout
 
 
+@pytest.mark.mostly_slow(3, "a long table; a part is in make test")
 @pytest.mark.parametrize("fault_at", [failing_at, answer_lost_at])
 @pytest.mark.parametrize("keys", [{"mac": MAC}, {"owner": 1001, "group": 2002, "multiQueue": True, "mtu": 1400}])
 def test_add_with_any_failed_request_leaves_nothing(

@@ -82,6 +82,7 @@ def test_links_and_their_other_ends_are_the_kernels(cli: Cli) -> None:
     assert ports["node"] == masters
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_owners_addresses_and_ports(cli: Cli) -> None:
     furnished(cli)
 
@@ -189,6 +190,7 @@ def test_a_veth_of_an_unknown_container(own_cli: Cli) -> None:
     assert "[container c0ffeec0ffee of network net, unknown to every runtime]" in own_cli.run("topology").stdout
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_node_without_pods(own_cli: Cli) -> None:
     own_cli.configure(bridge_network("net"))
     own_cli.run("add", "pod1")
@@ -200,6 +202,7 @@ def test_a_node_without_pods(own_cli: Cli) -> None:
     assert ET.fromstring(own_cli.run("topology", "--format", "svg").stdout).tag == f"{SVG}svg"  # noqa: S314 -- our own drawing
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_graphs_have_each_link_and_each_connection(own_cli: Cli) -> None:
     furnished(own_cli)
 

@@ -173,6 +173,7 @@ def test_arguments_by_convention_count_first(node: Node, bin_dir: Path) -> None:
     assert tuned.sysctl("one", "net/ipv4/conf/eth0/arp_filter") == "1"
 
 
+@pytest.mark.mostly_slow(3, "a long table; a part is in make test")
 @pytest.mark.parametrize(
     "key",
     [
@@ -204,6 +205,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.mostly_slow(3, "a long table; a part is in make test")
 @pytest.mark.parametrize("key", CHANGES)
 def test_check_finds_a_change(node: Node, direct_bin_dir: Path, key: str) -> None:
     tuned = Tuned(node, direct_bin_dir, **ALL)
@@ -233,6 +235,7 @@ BAD = [
 ]
 
 
+@pytest.mark.mostly_slow(3, "a long table; a part is in make test")
 @pytest.mark.parametrize(("keys", "message"), BAD)
 def test_a_bad_key(node: Node, direct_bin_dir: Path, keys: dict[str, Any], message: str) -> None:
     tuned = Tuned(node, direct_bin_dir, **{**ALL, **keys})

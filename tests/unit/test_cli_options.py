@@ -93,6 +93,7 @@ def test_networks_shows_version_plugins_and_file_of_a_list(cli: Cli) -> None:
     }
 
 
+@pytest.mark.mostly_slow(4, "a long table; a part is in make test")
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -224,6 +225,7 @@ def test_version_without_any_plugin_shows_our_own(unprivileged_cli: Cli) -> None
     assert list(empty.iterdir()) == []
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.skipif(not REFERENCE_BIN_DIR.exists(), reason="Debian's containernetworking-plugins are not installed")
 def test_version_of_the_reference_plugins(cli: Cli) -> None:
     shown = cli.json("version", "--bin-dir", str(REFERENCE_BIN_DIR))
@@ -234,6 +236,7 @@ def test_version_of_the_reference_plugins(cli: Cli) -> None:
     assert suite[1][0].isdecimal()
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_version_lists_a_program_that_is_no_plugin_with_an_error(cli: Cli) -> None:
     cli.plugin("wrong", "echo nonsense")
 
@@ -334,6 +337,7 @@ def test_validate_of_one_file(cli: Cli) -> None:
     assert "plugins" in failed.stdout
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_own_lists_are_valid(cli: Cli) -> None:
     cli.run("validate", *map(str, (ROOT / "conf").glob("*.conflist")))
 
@@ -398,6 +402,7 @@ def test_missing_folder_of_the_environment_is_passed_over(cli: Cli) -> None:
     cli.run("networks", env={"CNI_PATH": f"/no/where:{cli.bin_dir}"})
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_catalogue_of_checks_is_the_same_in_yaml(cli: Cli) -> None:
     as_json, as_yaml = (cli.run("conformance", "--list", "-o", output).stdout for output in ("json", "yaml"))
 
@@ -427,6 +432,7 @@ def test_bench_of_a_missing_folder_names_it(cli: Cli) -> None:
     assert failed.stderr.startswith("Error: --bin-dir x=/no/where: no folder /no/where (see")
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_version_shows_the_release_of_each_plugin(cli: Cli) -> None:
     answer = '{"cniVersion": "1.0.0", "supportedVersions": ["1.0.0"]}'
     about = '[ "$CNI_COMMAND" ] || { echo "CNI theirs plugin v1.7.1" >&2; exit; }'
@@ -438,6 +444,7 @@ def test_version_shows_the_release_of_each_plugin(cli: Cli) -> None:
     assert shown["bridge"][0].isdecimal()
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_version_tells_product_specification_and_suites_apart(cli: Cli) -> None:
     cli.plugin("theirs", "exit 1")
 
@@ -459,6 +466,7 @@ def test_version_tells_product_specification_and_suites_apart(cli: Cli) -> None:
     assert (document["version"], document["referenceRelease"]) == (own, REFERENCE_RELEASE)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize("verb", ["validate", "version"])
 def test_only_add_says_that_the_projects_own_serve(cli: Cli, verb: str) -> None:
     unconfigured = {"CNI_PATH": str(cli.conf_dir)}
@@ -478,6 +486,7 @@ def test_closed_output_is_no_traceback(cli: Cli) -> None:
         assert "Traceback" not in process.stderr.read()
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_shell_completes_verbs_and_pods(cli: Cli) -> None:
     folder = cli.node_dir / "pods" / "default_pod1"
     folder.mkdir(parents=True)

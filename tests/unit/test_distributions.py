@@ -22,6 +22,7 @@ def environment(tmp_path: Path) -> Environment:
     return Environment(tmp_path / "environment")
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_foreign_plugin_is_installed_executed_and_listed(environment: Environment) -> None:
     environment.plugin("some-plugins", "other", "some_module")
 
@@ -156,6 +157,7 @@ def test_broken_plugin_answers_with_the_error_and_others_still_work(
     assert environment.execute("loopback", "VERSION", CONFIG).returncode == 0
 
 
+@pytest.mark.mostly_slow(3, "a long table; a part is in make test")
 @pytest.mark.parametrize(
     ("first", "second", "error"),
     [
@@ -189,6 +191,7 @@ def test_of_two_releases_on_the_path_the_first_counts(environment: Environment, 
     assert found.stdout.decode() == f"{environment.site}\n"
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_build_id_covers_the_code_of_other_distributions(environment: Environment) -> None:
     """So that after an upgrade no launcher is answered by the code of before."""
     seen = [(environment.evaluate(BUILD_ID).stdout, environment.evaluate(STAMP).stdout)]

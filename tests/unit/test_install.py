@@ -26,6 +26,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_every_plugin_is_there_and_runs(cli: Cli) -> None:
     cli.run("install")
 
@@ -205,6 +206,7 @@ def test_uninstall_keeps_files_from_before_the_install(cli: Cli) -> None:
     assert not cli.bin_dir.exists()
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_uninstall_keeps_files_of_another_installation(cli: Cli, tmp_path: Path) -> None:
     other = ("--state-dir", str(tmp_path / "other"))
     cli.run("install", *other)
@@ -230,6 +232,7 @@ def test_plugin_that_cannot_be_executed_is_put_right(cli: Cli) -> None:
     assert not cli.bin_dir.exists()
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_foreign_file_of_the_same_content_keeps_its_mode(cli: Cli) -> None:
     listed = cli.conf_dir / "10-cni-harness.conflist"
     listed.write_bytes((ROOT / "conf" / listed.name).read_bytes())
@@ -278,6 +281,7 @@ def test_installs_in_two_places_are_both_taken_back(cli: Cli, tmp_path: Path) ->
     assert not (tmp_path / "second").exists()
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_uninstall_of_a_folder_takes_back_that_folder_alone(cli: Cli, tmp_path: Path) -> None:
     second, conf = tmp_path / "new" / "second", tmp_path / "etc" / "net.d"
     cli.run("install")

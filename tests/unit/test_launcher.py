@@ -120,6 +120,7 @@ def test_plugin_runs_by_relative_path_and_from_path(bin_dir: Path) -> None:
         assert supported(ran) == list(SUPPORTED)
 
 
+@pytest.mark.mostly_slow(4, "a long table; a part is in make test")
 @pytest.mark.parametrize("name", PLUGINS)
 def test_version_does_not_wait_for_stdin(bin_dir: Path, name: str) -> None:
     with subprocess.Popen(

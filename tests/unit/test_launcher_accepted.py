@@ -157,6 +157,7 @@ def give_up(talk: Conversation) -> None:
     talk.connection.shutdown(socket.SHUT_RDWR)
 
 
+@pytest.mark.mostly_slow(4, "a long table; a part is in make test")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @pytest.mark.parametrize(("end", "stdout"), [(finish, b"ended"), (give_up, b"")])
 def test_a_signal_ends_the_worker_and_then_the_launcher(
@@ -196,6 +197,7 @@ def test_signal_after_a_success_keeps_exit_code_0(installed: Installed, result: 
     assert (ran.returncode, ran.stdout) == (0, result)
 
 
+@pytest.mark.mostly_slow(3, "a long table; a part is in make test")
 @pytest.mark.parametrize("how", ["ignored", "blocked"])
 def test_a_signal_that_would_not_have_ended_the_plugin_ends_nothing(installed: Installed, how: str) -> None:
     preparation = {

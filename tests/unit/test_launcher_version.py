@@ -115,6 +115,7 @@ def test_a_file_as_input(folder: Path, tmp_path: Path, stdin: bytes, name: str) 
     assert_answered(folder / name, tmp_path / "stdin", stdin)
 
 
+@pytest.mark.mostly_slow(3, "a long table; a part is in make test")
 @pytest.mark.parametrize("stdin", [PLAIN["as Go writes it"], OTHER["no version"]], ids=["plain", "other"])
 def test_every_plugin_answers(folder: Path, tmp_path: Path, stdin: bytes) -> None:
     for name in PLUGINS:
@@ -129,6 +130,7 @@ def assert_answered(plugin: Path, file: Path, stdin: bytes) -> None:
     assert answered(ran) == due(plugin.name, stdin)
 
 
+@pytest.mark.mostly_slow(4, "a long table; a part is in make test")
 @pytest.mark.parametrize("stdin", [*PLAIN.values(), OTHER["trailing brace"], OTHER["other spelling"]])
 @pytest.mark.parametrize("ends", [True, False], ids=["ended", "left open"])
 def test_a_pipe_as_input(folder: Path, stdin: bytes, *, ends: bool) -> None:

@@ -201,6 +201,7 @@ def test_a_module_that_root_cannot_import_fails_the_test(
     result.stdout.fnmatch_lines(["*OSError: not for root*"])
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize(
     ("script", "reason"),
     [

@@ -117,6 +117,7 @@ def test_a_wait_ends_at_once(tmp_path: Path) -> None:
     assert sample.files() == ["undone", "waiting"]
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize("wait", ["time.sleep(3600)", "while True: pass"])
 def test_a_plugin_that_waits_without_saying_so_ends_too(tmp_path: Path, wait: str) -> None:
     sample = Sample(

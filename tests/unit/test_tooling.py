@@ -104,6 +104,7 @@ def test_the_path_of_the_checkout_may_have_spaces_and_quotes(checkout: Checkout,
     assert checkout.calls() == ["cni-harness add --exist-ok --network cni-harness pod1"]
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_compiler_installed_by_make_counts_for_the_stamp(checkout: Checkout, tmp_path: Path) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
@@ -150,6 +151,7 @@ def test_an_installation_that_fails_is_not_taken_for_done(checkout: Checkout) ->
     assert checkout.calls() == [*INSTALL, "cni-harness add --exist-ok --network cni-harness pod1"]
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_test_lints_before_it_runs_pytest(checkout: Checkout) -> None:
     run = checkout.make("test", "JOBS=3", "PYTEST_ARGS=-k bridge")
 
@@ -177,6 +179,7 @@ def test_test_fails_when_one_of_its_parts_fails(checkout: Checkout, program: str
     assert [call for call in checkout.calls() if "pytest" in call] == checkout.calls()[-1:] * (program == "python")
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.sudo
 def test_tests_run_outside_the_network_namespace_of_the_machine(checkout: Checkout) -> None:
     checkout.make("test")
@@ -466,6 +469,7 @@ def wheel_of(tree: Path, folder: Path, **env: str) -> tuple[str, zipfile.ZipFile
     return wheel.name.removeprefix("cni_harness-0.1.0-"), zipfile.ZipFile(wheel)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_the_wheel_holds_the_rooms_and_the_lists_and_the_launcher_and_nothing_else(tree: Path, tmp_path: Path) -> None:
     name, wheel = wheel_of(tree, tmp_path)
 

@@ -114,6 +114,7 @@ def test_the_exit_code_and_the_words_are_the_programs(one_file: Path, home: Path
     assert "`cni-harness validate` needs the Python package" in lacking.stderr
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_the_same_files_make_the_same_archive(one_file: Path, tmp_path: Path) -> None:
     write(tmp_path / "again.pyz")
 

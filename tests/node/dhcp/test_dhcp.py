@@ -85,6 +85,7 @@ def test_classless_routes_come_instead_of_the_router(node: Node, neighbour: Node
         network.succeed("CHECK", "one", prevResult=result)
 
 
+@pytest.mark.mostly_slow(3, "a long table; a part is in make test")
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
@@ -112,6 +113,7 @@ def test_a_bad_key_is_named_and_nothing_is_changed(
     assert network.run("DEL", "one").code == int("daemonSocketPath" in keys)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_without_a_server_nothing_is_left(node: Node, neighbour: Node, direct_bin_dir: Path) -> None:
     with running_daemon(node, direct_bin_dir, "-resendtimeout", "1s") as daemon:
         network = Network(node, direct_bin_dir, macvlan_config(daemon))
@@ -230,6 +232,7 @@ def test_status_fails_only_after_longer_than_a_restart_takes(direct: Network, da
     assert not away.exists()
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_a_failing_add_has_no_lease(
     node: Node, direct: Network, daemon: Daemon, server: DhcpServer, direct_bin_dir: Path
 ) -> None:

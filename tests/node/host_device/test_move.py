@@ -70,6 +70,7 @@ def test_a_port_of_a_bridge_comes_back_to_it(network: Network) -> None:
     assert device_link(network, None, DEVICE)["master"] == "br7"
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize(
     "doing",
     [
@@ -168,6 +169,7 @@ def test_a_second_add_fails_and_changes_nothing(network: Network, wire: Neighbou
     assert network.ping("one", wire.ipv4[1])
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize("mtu", [1300, 1500])
 def test_mtu(network: Network, mtu: int) -> None:
     node = network.node

@@ -19,6 +19,7 @@ from tests.node.host_device.devices import (
 from tests.nodes import Neighbours, until
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 @pytest.mark.parametrize("netns", [None, ""])
 def test_del_without_namespace_succeeds(network: Network, netns: str | None) -> None:
     node = network.node
@@ -59,6 +60,7 @@ def test_the_next_add_finds_a_device_that_no_del_has_given_back(network: Network
     assert DEVICE in names(network.node)
 
 
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_gc_gives_back(network: Network) -> None:
     node = network.node
     node.pod_namespace("kept")
