@@ -57,7 +57,7 @@ WHEEL_NEEDS := $(PYTHON)=python3 cc=gcc /usr/include/stdlib.h=libc6-dev aarch64-
 # Another package's busybox needs libraries, which an image made of it would lack.
 RUNTIME_NEEDS := $(NEEDS) containerd=containerd podman=podman runc=runc /usr/share/doc/busybox-static=busybox-static \
 	iptables=iptables ping=iputils-ping ps=procps $(WHEEL_NEEDS) \
-	/usr/lib/cni/bridge=containernetworking-plugins qemu-aarch64-static=qemu-user-static
+	/usr/lib/cni/bridge=containernetworking-plugins qemu-aarch64-static=qemu-user-static skopeo=skopeo umoci=umoci
 VM_NEEDS := qemu-system-x86_64=qemu-system-x86 modprobe=kmod cpio=cpio mmdebstrap=mmdebstrap \
 	/usr/share/doc/busybox-static=busybox-static
 
