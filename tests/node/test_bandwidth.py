@@ -52,7 +52,7 @@ def test_limits_are_in_the_kernel(limited: Limited) -> None:
     limited.plugin.succeed("CHECK", "one", prevResult=result)
 
 
-def test_subnets_are_those_of_peers_in_both_directions(node: Node, direct_bin_dir: Path) -> None:
+def test_bandwidth_subnets_match_peers_in_both_directions(node: Node, direct_bin_dir: Path) -> None:
     limited = Limited(node, direct_bin_dir, **RATES, unshapedSubnets=["203.0.113.0/24"])
 
     result = limited.add("one")

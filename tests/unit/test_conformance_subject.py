@@ -6,7 +6,7 @@ from harness.libcni.networks import PluginConfig
 from tests import findings
 
 
-def test_executables_are_the_plugin_those_before_it_and_their_delegates() -> None:
+def test_executables_include_earlier_plugins_and_delegates() -> None:
     bridge = PluginConfig("bridge", frozenset(), {}, "host-local")
     ptp = PluginConfig("ptp", frozenset(), {}, "host-local")
     subject = replace(findings.subject(), plugin=PluginConfig("tuning", frozenset(), {}), before=(bridge, ptp))

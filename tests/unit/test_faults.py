@@ -144,7 +144,7 @@ def test_statements_with_an_effect_are_drawn(path: str, text: str, expected: lis
     assert list(statements(path, text)) == expected
 
 
-def test_markers_are_those_of_the_command_in_the_makefile() -> None:
+def test_marker_expression_comes_from_the_makefile() -> None:
     commands = (
         "ruff check\ntools/test_run.sh .venv/bin/python -m pytest -n 4 \\\n\t--dist load -m 'not needs and not slow' \n"
     )
