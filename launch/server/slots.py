@@ -1,6 +1,6 @@
 """The slots of the workers: the state of each one, in memory that all processes of a server share.
 
-A worker writes its own slot alone; the parent and the other workers read it. So nobody needs to be told of an ordinary
+A worker writes its own slot alone; the parent and the other workers read it. So no other process is told of an ordinary
 request. The parent is told, by a byte in a pipe, only if it may have something to do.
 """
 
