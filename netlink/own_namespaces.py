@@ -50,7 +50,7 @@ def bind_over(binds: Mapping[str, str], kept: Collection[str] = ()) -> None:
     """Bind each source of {target: source} over its target, in the calling thread's own mount namespace.
 
     The targets and sources must exist. Paths in `kept` remain visible below targets, with the mounts on them; they may
-    be missing, otherwise the source has a place for each. Raises OSError.
+    be missing or out of the user's reach, otherwise the source has a place for each. Raises OSError.
     """
     with ExitStack() as opened:
         # Opened before the first mount, which may hide the others' sources.
@@ -146,7 +146,7 @@ class HeldMounts:
 def _opened_if_there(paths: Collection[str], opened: ExitStack) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in paths:
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, PermissionError):  # what its user cannot reach stays hidden from it
             found[path] = _opened(path, opened)
     return found
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from shutil import copy
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -113,6 +114,19 @@ def test_plugins_see_nothing_of_the_machine_that_they_could_change(machine: Mach
     refused = [line for line in listed if line.startswith("touch: ")]
     has_mounts = [mark for mark in marks if any(each.startswith(f"{Path(mark).parent}/") for each in mount_points())]
     assert all(any(f"'{mark}': Read-only file system" in line for mark in has_mounts) for line in refused), refused
+
+
+@pytest.mark.usefixtures("_allowed")
+def test_a_mount_below_a_folder_that_the_user_cannot_enter_is_left_out(machine: Machine) -> None:
+    with TemporaryDirectory(dir="/var/tmp") as folder:  # of mode 0700
+        (memory := Path(folder, "memory")).mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", memory], check=True)
+        try:
+            run = machine.run("--check=add-prints-result", "--plugin=bridge")
+        finally:
+            subprocess.run(["umount", memory], check=True)
+
+    assert run.returncode == 0, run.stderr
 
 
 @pytest.mark.slow("the suite once more; the message without privileges is in make test")
