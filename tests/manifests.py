@@ -3,10 +3,11 @@
 import json
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -118,12 +119,29 @@ class KubeletNode(Cli):
     def kubelet(self, *args: str) -> Iterator[Any]:
         """Run the kubelet on the folder of manifests for as long as the block lasts."""
         with self.background("kubelet", "--manifests", str(self.manifests), *args) as process:
-            until(lambda: (self.node_dir / "kubelet/kubelet.sock").exists() or process.poll() is not None)
+            until(lambda: self._listens() or process.poll() is not None)
             assert process.poll() is None, process.communicate()[1]
             yield process
             process.send_signal(signal.SIGTERM)
             said = process.communicate(timeout=60)[1]
             assert process.returncode in {0, -signal.SIGTERM, 143}, said
+
+    def connected(self) -> socket.socket:
+        """Return a socket connected to the kubelet's, by a path that is not too long for an address. Raises OSError."""
+        with ExitStack() as on_failure:
+            folder = os.open(self.node_dir / "kubelet", os.O_PATH)
+            on_failure.callback(os.close, folder)
+            client = on_failure.enter_context(socket.socket(socket.AF_UNIX))
+            client.connect(f"/proc/self/fd/{folder}/kubelet.sock")
+            on_failure.pop_all()
+            os.close(folder)
+        return client
+
+    def _listens(self) -> bool:
+        """Tell whether a kubelet listens: the socket of one that has ended, or has just begun, refuses."""
+        with suppress(FileNotFoundError, ConnectionRefusedError), self.connected():
+            return True
+        return False
 
     @contextmanager
     def watched(self, name: str) -> Iterator[list[dict[str, Any]]]:

@@ -2,10 +2,8 @@
 
 import http.client
 import json
-import os
 import random
 import signal
-import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -18,23 +16,20 @@ from tests.nodes import HANG, until
 pytestmark = pytest.mark.sudo
 
 
-class _Socket(http.client.HTTPConnection):
-    """HTTP on a Unix socket."""
+class _Connection(http.client.HTTPConnection):
+    """HTTP over the kubelet's socket."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, node: KubeletNode) -> None:
         super().__init__("kubelet", timeout=HANG)
-        self._path = path
+        self._node = node
 
     def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        folder = os.open(self._path.parent, os.O_PATH)
-        self.sock.connect(f"/proc/self/fd/{folder}/{self._path.name}")
-        os.close(folder)
+        self.sock = self._node.connected()
 
 
 def answer(node: KubeletNode, path: str) -> tuple[int, str]:
     """Return status and body of a GET."""
-    connection = _Socket(node.node_dir / "kubelet/kubelet.sock")
+    connection = _Connection(node)
     connection.request("GET", path)
     response = connection.getresponse()
     return response.status, response.read().decode()
