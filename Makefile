@@ -7,6 +7,8 @@ BIN_DIR ?= /opt/cni/bin
 CONF_DIR ?= /etc/cni/net.d
 # Tests wait on the kernel more than they compute, so there are more workers than processors.
 JOBS ?= 4
+# The tests of test-rest wait longer.
+REST_JOBS ?= 6
 # A test under containerd starts up to sixty processes at once.
 RUNTIME_JOBS ?= 2
 PYTEST_ARGS ?=
@@ -85,7 +87,7 @@ test: lint ## install the tests' needs, and run the tests for this kernel; resul
 	$(ELSEWHERE) $(RUN)/python -m pytest -n $(JOBS) --dist worksteal --junitxml build/junit.xml -m 'not needs and not slow' $(PYTEST_ARGS)
 
 test-rest: $(TESTABLE) rest-needs ## the tests that make test leaves out: slow ones, and those with firewalld, Kea, a browser and others, unpacked into build/rest; results in build/junit-rest.xml
-	$(ELSEWHERE) $(if $(ROOT),--usr $(REST)) $(RUN)/python -m pytest -n $(JOBS) --dist worksteal \
+	$(ELSEWHERE) $(if $(ROOT),--usr $(REST)) $(RUN)/python -m pytest -n $(REST_JOBS) --dist worksteal \
 		--junitxml build/junit-rest.xml -m 'needs or slow' $(PYTEST_ARGS)
 
 test-all: test test-rest ## make test, then make test-rest
