@@ -25,6 +25,9 @@ _IPV4 = 4
 # A network of two addresses or one has none to spare for broadcasts (RFC 3021).
 _LONGEST_WITH_BROADCAST = 30
 
+ALL_LINKS = 0
+"""As an index it selects all links in one dump. A dump for one link fails if the link goes meanwhile."""
+
 # The kernel gives `lo` this ifindex in every namespace (LOOPBACK_IFINDEX in include/net/flow.h), under any name.
 _LO_IFINDEX = 1
 

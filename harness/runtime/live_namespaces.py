@@ -9,14 +9,13 @@ from typing import Final, NamedTuple
 from harness.runtime.node import Node
 from harness.runtime.node_snapshot import THIS_HOST
 from harness.runtime.sandbox import NETNS_DIR
+from netlink.addresses import ALL_LINKS
 from netlink.link import Link
 from netlink.namespace import Namespace, NotANamespaceError, entered, open_namespace
 from netlink.namespace_ids import namespace_id
 from netlink.rtnl import Rtnl
 
 _PROC: Final = Path("/proc")
-_ALL_LINKS: Final = 0
-"""As an index it selects all links in one dump. A dump for one link fails if the link goes meanwhile."""
 
 
 class LiveNamespace(NamedTuple):
@@ -73,7 +72,7 @@ def named_namespaces() -> Iterator[tuple[str, str]]:
 def _read(name: str, namespace: Namespace) -> LiveNamespace:
     with Rtnl(namespace) as rtnl:
         links = rtnl.links()
-        addresses = frozenset(str(each.interface.ip) for each in rtnl.addresses(_ALL_LINKS))
+        addresses = frozenset(str(each.interface.ip) for each in rtnl.addresses(ALL_LINKS))
     return LiveNamespace(name, addresses, tuple(links))
 
 

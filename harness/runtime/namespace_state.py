@@ -3,6 +3,7 @@
 from socket import AF_INET, AF_INET6
 from typing import NamedTuple
 
+from netlink.addresses import ALL_LINKS
 from netlink.link import Link
 from netlink.namespace import Namespace, NotANamespaceError, open_namespace
 from netlink.routes import RT_TABLE_MAIN, KernelRoute
@@ -47,6 +48,8 @@ def namespace_state(netns: Namespace) -> NamespaceState:
     """Read an open network namespace. Raises NetlinkError, OSError."""
     with Rtnl(netns) as rtnl:
         links = rtnl.links()
-        addresses = {link.ifindex: [each.interface for each in rtnl.addresses(link.ifindex)] for link in links}
+        addresses: dict[int, list[Cidr]] = {link.ifindex: [] for link in links}
+        for address in rtnl.addresses(ALL_LINKS):
+            addresses.setdefault(address.ifindex, []).append(address.interface)
         routes = [route for family in (AF_INET, AF_INET6) for route in rtnl.routes(family, table=None)]
     return NamespaceState(links, addresses, [route for route in routes if route.table != _RT_TABLE_LOCAL])
