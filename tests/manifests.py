@@ -70,7 +70,7 @@ class KubeletNode(Cli):
         for process in self._processes():
             with suppress(OSError):
                 os.kill(process, signal.SIGKILL)
-        for record in self.node_dir.glob("sandboxes/*/*.json"):
+        for record in self.node_dir.glob("pods/*/pod.json"):
             with suppress(OSError, ValueError):
                 remove_namespace(json.loads(record.read_text()).get("netns") or "/run/netns/none")
         super().close()
@@ -175,10 +175,13 @@ class KubeletNode(Cli):
             self._is_warm = True
         return take({"node": f"/run/netns/{self.node}"}, [self.node_dir])
 
-    def assert_nothing_left(self, before: Snapshot) -> None:
-        """Raise AssertionError for files, links, rules, processes, mounts and control groups of pods."""
+    def assert_nothing_left(self, before: Snapshot, *expected: str) -> None:
+        """Raise AssertionError for files, links, rules, processes, mounts and control groups of pods.
+
+        `expected` are patterns of differences that stay.
+        """
         # The last address that host-local has given, and runc's folder of containers, which is empty.
-        ignore = ["files/*/last_reserved_ip*", "files/*/runc"]
+        ignore = ["files/*/last_reserved_ip*", "files/*/runc", *expected]
         deadline = time.monotonic() + 20
         while found := [each.in_words() for each in differences(before, self.snapshot(), ignore=ignore)]:
             assert time.monotonic() < deadline, "\n".join(found)

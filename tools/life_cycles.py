@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from harness.cri.builtin.container_states import CONTAINER_LIFE
-from harness.cri.builtin.sandbox_store import SANDBOX_LIFE
 from harness.kubelet.pod_states import POD_LIFE
+from harness.runtime.sandbox_life import SANDBOX_LIFE
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "life-cycles.md"
 _BLOCK: Final = re.compile(r"^```mermaid\n(?:.*\n)*?```\n", re.MULTILINE)

@@ -2,6 +2,7 @@
 
 import click
 
+from harness.cli.kubelet_node import find_pod, node_pods
 from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
 from harness.cli.parallel import for_each_pod, jobs_option
 from harness.table import TextTable
@@ -16,6 +17,7 @@ def command(settings: Settings, *, pods: tuple[str, ...], namespace: str, jobs: 
 
     Plugins are looked for in --bin-dir, then in the folders that the pod's ADD used.
     """
+    from harness.runtime.cached_pods import CachedPod
     from harness.runtime.pod_lifecycle import PodError
     from harness.runtime.pod_view import interface
     from harness.runtime.pods import PodNetwork
@@ -23,17 +25,20 @@ def command(settings: Settings, *, pods: tuple[str, ...], namespace: str, jobs: 
     needs_root("check", "looks into network namespaces")
     node = settings.existing_node(threads=jobs)
     wanted = [(namespace, name) for name in dict.fromkeys(pods)]
-    wanted = wanted or node.pods.names()
+    if not wanted:
+        joined = {(pod.namespace, pod.name) for pod in node_pods(settings, lambda _: None) if pod.networks}
+        wanted = sorted(joined | set(node.pods.names()))
     with node.in_use():
-        runtime = settings.runtime(node, settings.bin_dirs)
+        of_pods = settings.runtime(node, settings.bin_dirs).networks
 
         def check(namespace: str, name: str) -> list[tuple[PodNetwork, str]]:
-            if node.pods.read(namespace, name) is None:
+            pod = find_pod(settings, namespace, name)
+            if pod is None:
                 raise PodError("there is no such pod")
-            with node.pods.claimed(namespace, name) as pod:
-                if pod is None:
-                    raise PodError("there is no such pod")
-                return runtime.check(pod)
+            if isinstance(pod, CachedPod):
+                return of_pods.check(pod)
+            with node.pods.claimed_again(pod) as present:
+                return of_pods.check(present or pod)
 
         done = for_each_pod(wanted, check, jobs=jobs, label="Checking pods", done="Checked")
     document, rows = [], []

@@ -50,7 +50,7 @@ def command(
 ) -> int:
     """Delete pods: from their networks, as they were when the pods were added, then their network namespaces.
 
-    --all also ends pods of manifests, as `delete --all` does, except those in the folder of a running kubelet.
+    Pods of manifests end as by `delete`, except those in the folder of a running kubelet.
     A missing pod is no error. Failures are reported after all other steps; the pod then stays on record and can be
     deleted again. Plugins are looked for in --bin-dir, then in the folders that the pod's ADD used.
     """
@@ -65,22 +65,23 @@ def command(
     node = settings.open_node(threads=jobs)
     if not node.exists():
         return _report(settings, wanted, [], 0, [] if diff else None)
-    if everything:
-        wanted = node.pods.names()
+    of_manifests = _pods_of_manifests(settings, None if everything else wanted)
+    named = {(pod.metadata.namespace, pod.metadata.name) for pod in of_manifests}
+    wanted = node.pods.names() if everything else [each for each in wanted if each not in named]
     freed: list[Difference] | None = None
     with node.in_use():
         before = None
         if diff:
             from harness.runtime.node_snapshot import StateBefore
 
-            before = StateBefore(node, wanted, warn=say)
+            before = StateBefore(node, [*wanted, *named], warn=say)
         runtime = settings.runtime(node, settings.bin_dirs)
         delete = partial(runtime.delete, force=force)
         done = for_each_pod(wanted, delete, jobs=jobs, label="Deleting pods", done="Gone")
         deleted = [(pod.namespace, pod.name, pod.container_id) for _, pod in done if pod is not None]
         failed = len(wanted) - len(done)
-        if everything:
-            ended, left = _end_pods_of_manifests(settings)
+        if of_manifests:
+            ended, left = _end_pods_of_manifests(settings, of_manifests)
             deleted += [(pod.metadata.namespace, pod.metadata.name, "") for pod in ended]
             failed += len(left)
         if before is not None and not prune:
@@ -106,13 +107,25 @@ def _report(
     return 1 if failed else 0
 
 
-def _end_pods_of_manifests(settings: Settings) -> "tuple[list[V1Pod], list[V1Pod]]":
-    """End every pod of a manifest; return those that ended and those that stay, which are named on stderr."""
+def _pods_of_manifests(settings: Settings, names: list[tuple[str, str]] | None) -> "list[V1Pod]":
+    """Return the pods of manifests, all of them or those of these names; a bare pod goes before one of its name."""
+    node = settings.open_node()
+    if names is not None and all(node.pods.pod_folder(*each).exists() for each in names):
+        return []
+    from harness.cli.kubelet_node import pods_on_record
+
+    known = {(pod.metadata.namespace, pod.metadata.name): pod for pod, _ in pods_on_record(settings)}
+    if names is None:
+        return list(known.values())
+    return [known[each] for each in names if each in known and not node.pods.pod_folder(*each).exists()]
+
+
+def _end_pods_of_manifests(settings: Settings, known: "list[V1Pod]") -> "tuple[list[V1Pod], list[V1Pod]]":
+    """End pods of manifests; return those that ended and those that stay, which are named on stderr."""
     from harness.cli.delete_pods import end_pods, wanted_by_kubelet
-    from harness.cli.kubelet_node import DEFAULT_TIMEOUT_S, RuntimeChoice, pods_on_record
+    from harness.cli.kubelet_node import DEFAULT_TIMEOUT_S, RuntimeChoice
     from harness.cri.service import RuntimeServiceError
 
-    known = [pod for pod, _ in pods_on_record(settings)]
     static = wanted_by_kubelet(settings, known)
     wanted = [pod for pod in known if pod not in static]
     reason = "it did not end in time"

@@ -10,7 +10,6 @@ from harness.cli.kubectl import named_pods
 from harness.cli.kubelet_node import (
     BusyError,
     RuntimeChoice,
-    complete_manifest_pod,
     is_running,
     open_kubelet,
     pods_on_record,
@@ -19,7 +18,8 @@ from harness.cli.kubelet_node import (
 )
 from harness.cli.manifest_pods import naming_remaining_pods
 from harness.cli.option_types import Duration
-from harness.cli.options import Settings, namespace_option, needs_root, verb
+from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
+from harness.cli.parallel import for_each_pod
 from harness.cli.traced_verb import record_option
 from harness.table import TextTable
 
@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from harness.kubelet.v1 import V1Pod
 
 _LOOK_S = 0.2
+_JOBS = 8
+"""Bare pods at a time, as for `del`."""
 _MARGIN_S = 60.0  # beyond the grace period, for hooks, plugins and the removal of files
 
 
 @verb("delete")
-@click.argument("names", nargs=-1, metavar="[pod] POD...", callback=named_pods, shell_complete=complete_manifest_pod)
-@click.option("--all", "everything", is_flag=True, help="All pods of manifests, of every namespace.")
+@click.argument("names", nargs=-1, metavar="[pod] POD...", callback=named_pods, shell_complete=complete_pod)
+@click.option("--all", "everything", is_flag=True, help="All pods, of every namespace.")
 @click.option(
     "--grace-period",
     type=Duration(whole=True),
@@ -53,7 +55,7 @@ def command(
     namespace: str,
     runtime: RuntimeChoice,
 ) -> int:
-    """End pods of manifests: preStop hooks, stop signals, then the network; nothing remains.
+    """End pods: preStop hooks and stop signals of containers, then the network; nothing remains.
 
     A pod whose manifest is in the folder of a running `cni-harness kubelet` ends when that file is removed. After
     Ctrl-C stderr names the pods that stay.
@@ -65,16 +67,30 @@ def command(
     wanted = [
         pod for pod in known if everything or (pod.metadata.name in names and pod.metadata.namespace == namespace)
     ]
-    if missing := set(names) - {pod.metadata.name for pod in wanted}:
+    rest = set(names) - {pod.metadata.name for pod in wanted}
+    bare = [each for each in settings.open_node().pods.names() if everything or each in {(namespace, n) for n in rest}]
+    if missing := rest - {name for _, name in bare}:
         raise click.ClickException("; ".join(f'pods "{name}" not found' for name in sorted(missing)))
     if static := wanted_by_kubelet(settings, wanted):
         names_of = ", ".join(pod.metadata.name for pod in static)
         raise click.ClickException(f"{names_of}: the running kubelet wants them: remove their manifests")
-    left = end_pods(settings, runtime, wanted, grace_period)
+    left = end_pods(settings, runtime, wanted, grace_period) if wanted else []
     rows = [[pod.metadata.namespace, pod.metadata.name, "left" if pod in left else "deleted"] for pod in wanted]
+    kept = set(bare) - _delete_bare(settings, bare)
+    rows += [[*each, "left" if each in kept else "deleted"] for each in bare]
     document = {"pods": [dict(zip(("namespace", "name", "outcome"), row, strict=True)) for row in rows]}
     settings.emit(document, TextTable(("NAMESPACE", "NAME", "OUTCOME"), rows))
-    return 1 if left else 0
+    return 1 if left or kept else 0
+
+
+def _delete_bare(settings: Settings, names: list[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Delete bare pods, and return those that are gone; stderr has the errors of the others."""
+    if not names:
+        return set()
+    node = settings.existing_node()
+    with node.in_use():
+        runtime = settings.runtime(node, settings.bin_dirs)
+        return {each for each, _ in for_each_pod(names, runtime.delete, jobs=_JOBS, label="Deleting pods", done="Gone")}
 
 
 def wanted_by_kubelet(settings: Settings, pods: "Sequence[V1Pod]") -> "list[V1Pod]":

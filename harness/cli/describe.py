@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.kubectl import age, named_pod
-from harness.cli.kubelet_node import complete_manifest_pod, is_running, pod_on_record
-from harness.cli.manifest_pods import pods_at_present, requests_without_effect
-from harness.cli.options import Settings, namespace_option, needs_root, verb
+from harness.cli.kubelet_node import is_running
+from harness.cli.manifest_pods import one_pod, requests_without_effect
+from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
 from harness.output import on_one_line, write
 
 if TYPE_CHECKING:
@@ -23,26 +23,23 @@ _WIDTH_OF_CONTAINERS = 20
 
 
 @verb("describe")
-@click.argument(
-    "pod", nargs=-1, required=True, metavar="[pod] POD", callback=named_pod, shell_complete=complete_manifest_pod
-)
+@click.argument("pod", nargs=-1, required=True, metavar="[pod] POD", callback=named_pod, shell_complete=complete_pod)
 @namespace_option
 def command(settings: Settings, *, pod: str, namespace: str) -> int:
-    """Show a pod of a manifest as `kubectl describe pod` does: containers, conditions, events.
+    """Show a pod as `kubectl describe pod` does: containers, conditions, events.
 
-    `inspect` shows the network of a pod of `add`.
+    `inspect` shows its network. A pod of `add` has no containers and no events.
     """
     from harness.kubelet.events import EventRecorder
     from harness.kubelet.server import pod_document
 
     needs_root("describe", "reads the records of pods")
-    described, status = pod_on_record(settings, namespace, pod)
+    described, status = one_pod(settings, namespace, pod)
     uid = described.metadata.uid
-    status = next((now for each, now in pods_at_present(settings) if each.metadata.uid == uid), status)
     events = EventRecorder(settings.kubelet_paths().pods).of(uid)
     if settings.is_table:
         lines = [*_lines(described, status, events, requests_without_effect(settings, described))]
-        if not is_running(settings):
+        if described.spec.containers and not is_running(settings):
             lines.append(_line("Kubelet", "<none>: containers are neither restarted nor probed"))
         write("\n".join(lines))
         return 0

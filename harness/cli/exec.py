@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from harness.cli.kubectl import named_pod
-from harness.cli.kubelet_node import open_runtime, pod_on_record, pods_on_record, runtime_endpoint_option
+from harness.cli.kubelet_node import node_pod, open_runtime, pod_on_record, pods_on_record, runtime_endpoint_option
 from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
 from harness.output import say
 from harness.runtime.resolv_conf import HOST_RESOLV_CONF
@@ -68,7 +68,7 @@ def command(
     record = settings.open_node().pods.read(namespace, pod)
     if record is None and any(each.metadata.name == pod for each, _ in pods_on_record(settings)):
         return _in_container(settings, runtime_endpoint, (namespace, pod, name), arguments, tty=tty, stdin=stdin)
-    record = record or settings.pod(namespace, pod)
+    record = record or node_pod(settings, namespace, pod)
     from netlink.namespace import NotANamespaceError, entered, open_namespace
 
     try:

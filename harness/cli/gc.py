@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from harness.runtime.collection import Collection
-    from harness.runtime.leftovers import AttachmentSurvey, Key, TracedAttachment
-    from harness.runtime.node import Node
-    from harness.runtime.pods import Pod
+    from harness.runtime.leftovers import AttachmentSurvey, TracedAttachment
 
 _SHORT_ID = 12
 _MIN_AGE_S = 60.0
@@ -70,12 +68,12 @@ def command(
         min_age = _MIN_AGE_S if node.name is None else 0.0
     with node.alone(), plugin_folders(settings, plugin_types(networks)) as bin_dirs:
         pods = node.pods.all()
-        before = StateBefore(node, node.pods.names(), warn=say) if diff else None
+        before = StateBefore(node, [(pod.namespace, pod.name) for pod in pods], warn=say) if diff else None
         found = survey(node, networks)
         collector = Collector(
-            settings.runtime(node, bin_dirs).libcni(pods),
+            settings.runtime(node, bin_dirs).networks.libcni(pods),
             found,
-            own=_own_attachments(node, pods),
+            own=[(attached.name, pod.container_id, attached.ifname) for pod in pods for attached in pod.networks],
             ages=SuspectAges(node.folder / "leftovers.json").ages(found.suspects()),
             min_age=min_age,
             sends_gc=sole_runtime or node.name is not None,
@@ -97,16 +95,6 @@ def command(
     ]
     settings.emit(document, TextTable(("NETWORK", "VALID", "KEPT", "DELETED", "GC"), rows, "GC"), freed)
     return 1 if any(each.error for each in collections) else 0
-
-
-def _own_attachments(node: "Node", pods: "Sequence[Pod]") -> "list[Key]":
-    from harness.cri.builtin.sandbox_store import SandboxStore
-
-    own = [(attached.name, pod.container_id, attached.ifname) for pod in pods for attached in pod.networks]
-    sandboxes = SandboxStore(node.folder / "sandboxes").all()
-    return own + [
-        (attached.name, sandbox.id, attached.ifname) for sandbox in sandboxes for attached in sandbox.networks
-    ]
 
 
 def _lines(collections: "Sequence[Collection]", found: "AttachmentSurvey") -> "Iterator[str]":

@@ -1,22 +1,19 @@
-"""`cni-harness get`: the pods of manifests."""
+"""`cni-harness get`: the pods of the node, as kubectl shows them."""
 
 import click
 
 from harness.cli.kubectl import POD_HEADINGS, listed_pods, pod_row
-from harness.cli.kubelet_node import complete_manifest_pod
-from harness.cli.manifest_pods import pods_at_present
-from harness.cli.options import Settings, needs_root, verb
+from harness.cli.manifest_pods import every_pod
+from harness.cli.options import Settings, complete_pod, needs_root, verb
 from harness.output import say
 from harness.table import TextTable
 
 
 @verb("get")
-@click.argument(
-    "names", nargs=-1, metavar="[pods [POD...]]", callback=listed_pods, shell_complete=complete_manifest_pod
-)
+@click.argument("names", nargs=-1, metavar="[pods [POD...]]", callback=listed_pods, shell_complete=complete_pod)
 @click.option("-n", "--namespace", default="", metavar="NS", help="Only pods of this namespace.  [default: all]")
 def command(settings: Settings, *, names: tuple[str, ...], namespace: str) -> int:
-    """List the pods of manifests, as `kubectl get pods` does; `pod NAME -o yaml` prints one as a Pod.
+    """List all pods, as `kubectl get pods` does; `pod NAME -o yaml` prints one as a Pod.
 
     If no `cni-harness kubelet` runs, the states of the containers are looked up in the runtime, and no container is
     restarted or probed.
@@ -26,7 +23,7 @@ def command(settings: Settings, *, names: tuple[str, ...], namespace: str) -> in
     needs_root("get", "reads the records of pods")
     shown = [
         (pod, status)
-        for pod, status in pods_at_present(settings)
+        for pod, status in every_pod(settings)
         if (not namespace or pod.metadata.namespace == namespace) and (not names or pod.metadata.name in names)
     ]
     if missing := set(names) - {pod.metadata.name for pod, _ in shown}:

@@ -1,7 +1,7 @@
 """The base of the verbs of kubelet: the runtime of the node's pods, the lock, and the pods on record."""
 
 import functools
-import platform
+import os
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -11,8 +11,9 @@ import click
 
 from fast_stdlib import recorder
 from harness.cli.option_types import Duration
-from harness.cli.options import Settings
+from harness.cli.options import Settings, warn
 from harness.files import write_atomically
+from harness.locations import DEFAULT_BIN_DIR
 from harness.output import say
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from harness.kubelet.assembly import Assembled
     from harness.kubelet.v1 import V1Pod
     from harness.kubelet.v1_status import V1PodStatus
+    from harness.runtime.pods import Pod, PodRecordError
 
 DEFAULT_TIMEOUT_S = 30.0
 _LOCK_TRIES = 3
@@ -78,7 +80,7 @@ def runtime_options(function: "Callable[..., int]") -> "Callable[..., int]":
 
 def node_name(settings: Settings) -> str:
     """Return the name that the node has in Kubernetes: that of --node, or the host's."""
-    return (settings.node or platform.node()).lower()
+    return (settings.node or os.uname().nodename).lower()
 
 
 def is_running(settings: Settings) -> bool:
@@ -105,7 +107,7 @@ def choose_endpoint(folder: Path, given: str) -> str:
     if given and given != kept:
         place = kept or "the runtime of cni-harness"
         raise click.ClickException(
-            f"this node's pods are in {place}, says {path}: `cni-harness delete --all` ends them"
+            f"this node's pods of manifests are in {place}, says {path}: `cni-harness delete NAME` ends one"
         )
     return kept
 
@@ -196,21 +198,46 @@ def pods_on_record(settings: Settings) -> "list[tuple[V1Pod, V1PodStatus]]":
     return [(pod, records.status(pod.metadata.uid) or V1PodStatus(phase="Pending")) for pod in records.pods()]
 
 
+def node_pods(settings: Settings, on_error: "Callable[[PodRecordError], object]" = warn) -> "list[Pod]":
+    """Return every pod with its networks: those in the node's store, and a kubelet's pods in another runtime.
+
+    `on_error` gets the error of each record that cannot be read. Raises NodeError.
+    """
+    node = settings.open_node()
+    found = node.pods.all(on_error=on_error)
+    if not choose_endpoint(node.folder, ""):
+        return found
+    from harness.runtime.cached_pods import cached_pods
+
+    uids = {pod.metadata.uid for pod, _ in pods_on_record(settings)}
+    folders = settings.bin_dirs or (DEFAULT_BIN_DIR,)
+    return found + [pod for pod in cached_pods(node.var_lib_cni, folders, warn=say) if pod.uid in uids]
+
+
+def find_pod(settings: Settings, namespace: str, name: str) -> "Pod | None":
+    """Return one pod: a bare one if it has the name, else the newest sandbox. Raises PodNameError, PodRecordError."""
+    from harness.runtime.kubernetes import check_pod
+
+    check_pod(namespace, name)
+    if found := settings.open_node().pods.named(namespace, name):
+        return found[0]
+    others = (pod for pod in node_pods(settings, lambda _: None) if (pod.namespace, pod.name) == (namespace, name))
+    return next(others, None)
+
+
+def node_pod(settings: Settings, namespace: str, name: str) -> "Pod":
+    """Return one pod as `find_pod` does. Raises ClickException if there is none."""
+    if (pod := find_pod(settings, namespace, name)) is None:
+        raise click.ClickException(f"there is no pod {namespace}/{name}")
+    return pod
+
+
 def pod_on_record(settings: Settings, namespace: str, name: str) -> "tuple[V1Pod, V1PodStatus]":
     """Return one pod. Raises ClickException if kubelet has none of that name."""
     for pod, status in pods_on_record(settings):
         if (pod.metadata.namespace, pod.metadata.name) == (namespace, name):
             return pod, status
-    raise click.ClickException(f"there is no pod {namespace}/{name} of a manifest; `cni-harness get pods` lists them")
-
-
-def complete_manifest_pod(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the names of manifests' pods for the shell to complete."""
-    del param
-    settings = ctx.find_object(Settings) or Settings()
-    with suppress(Exception):
-        return [pod.metadata.name for pod, _ in pods_on_record(settings) if pod.metadata.name.startswith(incomplete)]
-    return []
+    raise click.ClickException(f"there is no pod {namespace}/{name}")
 
 
 def _runtime(

@@ -2,7 +2,8 @@
 
 import click
 
-from harness.cli.options import Settings, verb, warn
+from harness.cli.kubelet_node import node_pods
+from harness.cli.options import Settings, verb
 from harness.output import age, say
 from harness.table import TextTable
 
@@ -10,12 +11,11 @@ from harness.table import TextTable
 @verb("list")
 @click.option("-n", "--namespace", metavar="NS", help="Only those in this Kubernetes namespace.")
 def command(settings: Settings, *, namespace: str | None) -> None:
-    """List pods, including pods that a crash left incomplete: `del` removes them, too."""
+    """List all pods with their networks, also those that a crash left incomplete: `del` removes them, too."""
     from harness.runtime.pod_view import addresses, pod_document, pod_state
 
     node = settings.open_node()
-    known = node.pods.all(on_error=warn)
-    pods = [pod for pod in known if namespace in {None, pod.namespace}]
+    pods = [pod for pod in node_pods(settings) if namespace in {None, pod.namespace}]
     is_wide = settings.output == "wide"
     rows = [
         [

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.kubectl import named_pod
-from harness.cli.kubelet_node import complete_manifest_pod, pod_on_record, pods_on_record
-from harness.cli.options import Settings, namespace_option, needs_root, verb
+from harness.cli.kubelet_node import pods_on_record
+from harness.cli.manifest_pods import one_pod
+from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
 from harness.files import open_regular
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _CRI_FIELDS = 4
 
 
 @verb("logs")
-@click.argument("pod", metavar="[pod/]POD", callback=named_pod, shell_complete=complete_manifest_pod)
+@click.argument("pod", metavar="[pod/]POD", callback=named_pod, shell_complete=complete_pod)
 @click.option("-c", "--container", "name", default="", metavar="NAME", help="The container.  [default: the first]")
 @click.option("-f", "--follow", is_flag=True, help="Go on with each new line, until the container ends.")
 @click.option("-p", "--previous", is_flag=True, help="The attempt before the newest one.")
@@ -47,7 +48,7 @@ def command(
     from harness.kubelet.container_logs import log_attempts
 
     needs_root("logs", "reads the records of pods")
-    found, status = pod_on_record(settings, namespace, pod)
+    found, status = one_pod(settings, namespace, pod)
     container = _container(found, name)
     folder = settings.kubelet_paths().log(found, container, 0).parent
     attempts = log_attempts(folder)
@@ -88,6 +89,8 @@ def _is_over(settings: Settings, pod: "V1Pod", container: str, attempt: int) -> 
 def _container(pod: "V1Pod", name: str) -> "V1Container":
     from harness.kubelet.pod_containers import all_containers, container_of
 
+    if not pod.spec.containers:
+        raise click.ClickException(f"pod {pod.metadata.name} has no containers: `cni-harness add` made it")
     if (found := container_of(pod, name or pod.spec.containers[0].name)) is not None:
         return found
     known = ", ".join(each.name for each in all_containers(pod))

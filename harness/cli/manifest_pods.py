@@ -8,11 +8,11 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from click import ClickException
+import click
 
 from harness.cli.kubectl import pod_row
-from harness.cli.kubelet_node import choose_endpoint, is_running, open_runtime, pods_on_record
-from harness.cli.options import Settings
+from harness.cli.kubelet_node import choose_endpoint, is_running, node_name, open_runtime, pods_on_record
+from harness.cli.options import Settings, warn
 from harness.output import age, message_of, say
 
 if TYPE_CHECKING:
@@ -38,10 +38,30 @@ def pods_at_present(settings: Settings) -> "list[tuple[V1Pod, V1PodStatus]]":
     try:
         with reading_runtime(settings) as service:
             return [(pod, unattended_status(pod, status, service)) for pod, status in told]
-    except (RuntimeServiceError, OSError, ClickException) as error:
+    except (RuntimeServiceError, OSError, click.ClickException) as error:
         say(f"Warning: no kubelet runs, and the runtime gives no answer: {message_of(error)}")
         say(f"Warning: the newest status is {_age_of_newest(settings)} old")
         return told
+
+
+def every_pod(settings: Settings) -> "list[tuple[V1Pod, V1PodStatus]]":
+    """Return the pods of manifests as `pods_at_present` has them, and bare pods, by namespace and name."""
+    from harness.kubelet.bare_pod import bare_pod
+    from harness.runtime.pod_view import pod_state
+
+    bare = [pod for pod in settings.open_node().pods.all(on_error=warn) if pod.is_bare]
+    found = pods_at_present(settings) + [bare_pod(pod, pod_state(pod), node_name(settings)) for pod in bare]
+    return sorted(found, key=lambda each: (each[0].metadata.namespace, each[0].metadata.name))
+
+
+def one_pod(settings: Settings, namespace: str, name: str) -> "tuple[V1Pod, V1PodStatus]":
+    """Return one pod as kubectl sees it: a manifest's if one has the name. Raises ClickException."""
+    named = [
+        each for each in every_pod(settings) if (each[0].metadata.namespace, each[0].metadata.name) == (namespace, name)
+    ]
+    if not named:
+        raise click.ClickException(f'pods "{name}" not found in namespace {namespace}')
+    return max(named, key=lambda each: bool(each[0].spec.containers))
 
 
 def requests_without_effect(settings: Settings, pod: "V1Pod") -> list[str]:
@@ -56,7 +76,7 @@ def requests_without_effect(settings: Settings, pod: "V1Pod") -> list[str]:
 
     if pod.spec.host_network:
         return []
-    with suppress(RuntimeServiceError, OSError, ClickException), reading_runtime(settings) as service:
+    with suppress(RuntimeServiceError, OSError, click.ClickException), reading_runtime(settings) as service:
         sandboxes = service.list_pod_sandbox({POD_UID: pod.metadata.uid})
         ready = [each.id for each in sandboxes if each.state is PodSandboxState.READY]
         if ready:
@@ -69,7 +89,7 @@ def requests_without_effect(settings: Settings, pod: "V1Pod") -> list[str]:
 def reading_runtime(settings: Settings) -> "Iterator[RuntimeService]":
     """Yield the runtime of the node's pods, for calls that only read: the own one knows no network lists.
 
-    Raises ClickException, OSError, RuntimeServiceError.
+    Raises click.ClickException, OSError, RuntimeServiceError.
     """
     from harness.cri.builtin.sandbox_networks import SandboxNetworks
     from harness.cri.builtin.service import BuiltinRuntime

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from harness.kubelet.paths import KubeletPaths
     from harness.runtime.node import Node
     from harness.runtime.pod_lifecycle import PodRuntime
-    from harness.runtime.pods import Pod
     from harness.snapshot import Difference
 
 _FOLDER: Final = click.Path(file_okay=False)
@@ -73,13 +72,6 @@ class Settings:
         """The folder of network lists without `conf_dir`: the node's own if it has one, or this host's."""
         own = self.open_node().conf_dir
         return own if own.is_dir() else DEFAULT_CONF_DIR
-
-    def pod(self, namespace: str, name: str) -> "Pod":
-        """Return a pod's record. Raises ClickException if it is missing, NodeError, PodNameError, PodRecordError."""
-        pod = self.open_node().pods.read(namespace, name)
-        if pod is None:
-            raise click.ClickException(f"there is no pod {namespace}/{name}")
-        return pod
 
     def runtime(self, node: "Node", bin_dirs: Sequence[Path]) -> "PodRuntime":
         """Return the runtime of a node: it logs executions of plugins as -v asks, and its warnings go to stderr."""
@@ -225,9 +217,13 @@ def complete_pod(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     """Return the names of pods for the shell to complete."""
     del param
     with _quietly():
+        from harness.cli.kubelet_node import pods_on_record
+
         namespace = ctx.params.get("namespace", "default")
-        pods = _settings(ctx).open_node().pods.names()
-        return [name for where, name in pods if where == namespace and name.startswith(incomplete)]
+        settings = _settings(ctx)
+        of_manifests = [(pod.metadata.namespace, pod.metadata.name) for pod, _ in pods_on_record(settings)]
+        pods = sorted({*settings.open_node().pods.names(), *of_manifests})
+        return [name for where, name in pods if namespace in {"", where} and name.startswith(incomplete)]
     return []
 
 

@@ -121,11 +121,16 @@ def _manifests(settings: Settings, paths: tuple[Path, ...]) -> "tuple[list[V1Pod
 def _refuse_taken_names(settings: Settings, pods: "list[V1Pod]") -> set[str]:
     """Return the UIDs on record. Raises ClickException if another pod has one of the names, or the pod is ending."""
     recorded = [pod for pod, _ in pods_on_record(settings)]
+    bare = set(settings.open_node().pods.names())
     known = {(pod.metadata.namespace, pod.metadata.name): pod.metadata.uid for pod in recorded}
     ending = {pod.metadata.uid for pod in recorded if pod.metadata.deletion_timestamp}
     for pod in pods:
         uid = known.setdefault((pod.metadata.namespace, pod.metadata.name), pod.metadata.uid)
         title = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        if (pod.metadata.namespace, pod.metadata.name) in bare:
+            raise click.ClickException(
+                f"pod {title}: `add` made a pod of this name; `cni-harness delete {pod.metadata.name}` ends it"
+            )
         if uid != pod.metadata.uid and uid not in {each.metadata.uid for each in recorded}:
             raise click.ClickException(f"pod {title} is in two manifests")
         if uid != pod.metadata.uid:

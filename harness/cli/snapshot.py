@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb, warn
+from harness.cli.kubelet_node import node_pod, node_pods
+from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
 from harness.output import say
 from harness.table import TextTable
 
@@ -51,6 +52,7 @@ def command(
     state that changes by itself. `cni-harness diff` reads the form of `-o json`.
     """
     from harness.runtime.node_snapshot import take_node
+    from harness.runtime.sandbox_life import SandboxState
     from harness.snapshot import take
 
     needs_root("snapshot", "looks into network namespaces")
@@ -61,7 +63,8 @@ def command(
         snapshot = take(dict(map(_labelled, paths)), folders)
     else:
         node = settings.existing_node()
-        wanted = [settings.pod(namespace, name) for name in pods] if pods else node.pods.all(on_error=warn)
+        every = [pod for pod in node_pods(settings) if pod.state is not SandboxState.NOTREADY]
+        wanted = [node_pod(settings, namespace, name) for name in pods] if pods else every
         snapshot = take_node(node, wanted, folders)
     for line in snapshot.missing:
         say(line)

@@ -253,10 +253,8 @@ def _addresses_in(words: str) -> Iterator[str]:
 
 
 def _containers_on_record(node: Node) -> set[str]:
-    """Return the containers of bare pods and of sandboxes. Raises PodRecordError."""
-    pods = {pod.container_id for pod in node.pods.all()}
-    # A sandbox whose record cannot be read is on record by its folder.
-    return pods | {path.name for path in (node.folder / "sandboxes").glob("*/")}
+    """Return the containers of all pods. Raises PodRecordError."""
+    return {pod.container_id for pod in node.pods.all()}
 
 
 def _reason_to_live(known: TracedAttachment, live: Iterable[LiveNamespace]) -> str:

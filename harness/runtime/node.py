@@ -19,7 +19,7 @@ from harness.files import copy_files, locked, write_atomically
 from harness.locations import DEFAULT_CONF_DIR, DEFAULT_STATE_DIR
 from harness.runtime.left_links import LeftLinks
 from harness.runtime.own_folders import OwnFolders, own_folders
-from harness.runtime.pods import PodStore
+from harness.runtime.pods import Pod, PodStore
 from harness.runtime.sandbox import NETNS_DIR, create_sandbox, sandbox_exists
 from netlink.namespace import Namespace, entered, open_namespace, remove_namespace
 from netlink.own_namespaces import (
@@ -74,7 +74,7 @@ class Node:
         self.var_lib_cni = VAR_LIB_CNI if name is None else self.folder / "var-lib-cni"
         self.conf_dir = DEFAULT_CONF_DIR if name is None else self.folder / "etc-cni-net.d"
         """The folder of network lists: on a named node a copy of this host's, made with the node. It may be missing."""
-        self.pods = PodStore(self.folder / "pods")
+        self.pods = PodStore(self.folder / "pods", Pod)
         self.left_links = LeftLinks(self.folder / "left-links")
         self.runs = self.folder / "runs"
         self._lock = self.folder / "lock"
@@ -146,7 +146,7 @@ class Node:
 
     def has_pods(self) -> bool:
         """Tell whether there are records of pods, or of sandboxes of manifests' pods."""
-        return bool(self.pods.names()) or any(self.folder.glob("sandboxes/*/sandbox.json"))
+        return self.pods.has_records()
 
     def forget_runs(self) -> None:
         """Remove the records of runs (`--record`)."""

@@ -29,7 +29,7 @@ def pod_label(pod: Pod) -> str:
 
 def namespaces_of(node: Node, pods: Iterable[Pod]) -> dict[str, str]:
     """Return the network namespaces of the node and of pods, by label."""
-    return {NODE: node.netns or THIS_HOST} | {pod_label(pod): pod.netns for pod in pods}
+    return {NODE: node.netns or THIS_HOST} | {pod_label(pod): pod.netns for pod in pods if pod.netns}
 
 
 def take_node(node: Node, pods: Iterable[Pod], folders: Sequence[Path] = ()) -> Snapshot:
@@ -53,8 +53,7 @@ class StateBefore:
         self._there: list[Pod] = []
         for namespace, name in pods:
             with suppress(PodRecordError):  # the operation on this pod reports it
-                pod = node.pods.read(namespace, name)
-                self._there += [pod] if pod is not None and sandbox_exists(pod.netns) else []
+                self._there += [pod for pod in node.pods.named(namespace, name) if sandbox_exists(pod.netns)]
         self._before = take_node(node, self._there)
         # Taken now, not later: on this host a new namespace copies some parameters from the host's.
         self._sandbox = new_sandbox_state(node)

@@ -1,37 +1,34 @@
-"""A pod's life cycle as in a container runtime: sandbox and networks are added, and later removed."""
+"""A pod's life cycle as in a container runtime: sandbox and networks are added, and later removed.
+
+Networks of a pod that exists come and go with `connect` and `disconnect`.
+"""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Final
 
 from fast_stdlib import span
 from harness.files import LockHeldError, write_atomically
-from harness.libcni.attachment import ContainerAttachment
-from harness.libcni.cache import ResultCache
-from harness.libcni.execute import Execution, Executor, PluginError, PluginNotFoundError
-from harness.libcni.networks import NetworkError, NetworkList, parse_network_list
-from harness.libcni.operations import Libcni
+from harness.libcni.execute import Execution
+from harness.libcni.networks import NetworkList
 from harness.output import message_of
-from harness.runtime.kubernetes import pod_cni_args
-from harness.runtime.left_links import note_left_links
 from harness.runtime.node import Node
+from harness.runtime.pod_networks import EXPECTED, PodNetworks, advising, attachment
 from harness.runtime.pod_plan import NetworkPlan
-from harness.runtime.pods import INCOMPLETE, READY, Pod, PodNetwork, PodRecordError, new_pod
+from harness.runtime.pods import Pod, PodNetwork, PodRecordError, new_pod
 from harness.runtime.resolv_conf import pod_resolv_conf
-from harness.runtime.sandbox import create_sandbox, new_sandbox_path, sandbox_exists
+from harness.runtime.sandbox import create_sandbox, new_sandbox_path
+from harness.runtime.sandbox_life import SandboxEvent, SandboxState
 from netlink.namespace import remove_namespace
-from skel.errors import CniError
 
-if TYPE_CHECKING:
-    from harness.runtime.namespace_state import NamespaceState
+OWN_INTERFACES: Final = ("lo", "eth0")
+"""Those of a kubelet's pod that are there as long as it runs."""
 
-_EXPECTED = (PluginError, NetworkError, CniError, OSError)
-"""Errors of plugins, configurations and the kernel. Any other exception is a bug of the harness and is not caught."""
-
-_BIN_DIR = "name the folder of the plugin with --bin-dir"
+_BIN_DIR: Final = "name the folder of the plugin with --bin-dir"
 
 
 class PodError(Exception):
@@ -44,18 +41,6 @@ class AddedPod:
 
     pod: Pod
     seconds: float | None
-
-
-class _NodeExecutor(Executor):
-    """Runs plugins on a node."""
-
-    def __init__(self, node: Node, bin_dirs: Sequence[Path], observe: Callable[[Execution], None] | None) -> None:
-        super().__init__(bin_dirs, observe=observe, place=node.shell_words())
-        self._node = node
-
-    def run(self, type: str, verb: str, stdin: bytes, environ: Mapping[str, str]) -> Execution:
-        """Run a plugin in the namespaces of the node."""
-        return self._node.run(super().run, type, verb, stdin, environ)
 
 
 class PodRuntime:
@@ -73,14 +58,8 @@ class PodRuntime:
         warn: Callable[[str], None],
     ) -> None:
         self.node = node
-        self.cache = ResultCache(node.var_lib_cni, warn=warn)
+        self.networks = PodNetworks(node, bin_dirs, observe=observe, warn=warn, advice=_BIN_DIR)
         self._bin_dirs = bin_dirs
-        self._observe = observe
-        self._warn = warn
-
-    def libcni(self, pods: Iterable[Pod] = ()) -> Libcni:
-        """Return the operations of SPEC.md section 3 on this node; CNI_PATH ends with the folders of `pods`."""
-        return Libcni(self._executor(pods), self.cache, warn=self._warn)
 
     def add(self, namespace: str, name: str, networks: Sequence[NetworkPlan], *, exist_ok: bool = False) -> AddedPod:
         """Make a pod on these networks. If that fails, all of it is removed again.
@@ -89,19 +68,20 @@ class PodRuntime:
         Raises PodError, PluginError, NetworkError, OSError.
         """
         begin = time.monotonic()
-        try:
-            with self.node.pods.claimed(namespace, name, wait=exist_ok) as existing:
-                if existing is not None:
-                    if exist_ok and existing.state == READY and sandbox_exists(existing.netns):
-                        return AddedPod(existing, None)
-                    self._make_room(existing, exist_ok=exist_ok)
-                pod = self._make(namespace, name, networks)
-        except LockHeldError:
-            raise PodError("is being made or taken away by somebody else at this moment") from None
+        with self._claimed(namespace, name, wait=exist_ok) as existing:
+            if existing is not None:
+                if exist_ok and existing.is_ready():
+                    return AddedPod(existing, None)
+                self._make_room(existing, exist_ok=exist_ok)
+            elif others := self.node.pods.named(namespace, name):
+                if exist_ok and others[0].is_ready():
+                    return AddedPod(others[0], None)
+                raise PodError(f"exists already; `cni-harness del {name}` takes it away")
+            pod = self._make(namespace, name, networks)
         return AddedPod(pod, time.monotonic() - begin)
 
     def delete(self, namespace: str, name: str, *, force: bool = False) -> Pod | None:
-        """Delete a pod and return its record; None if the pod does not exist.
+        """Delete a bare pod and return its record; None if the pod does not exist.
 
         Continues after errors and reports them together. The record then stays, so that the pod can be deleted again.
         `force` drops the record in any case, even an unreadable one. Raises PodError, PodNameError, PodRecordError.
@@ -119,40 +99,84 @@ class PodRuntime:
             pods.forget(namespace, name)
             raise PodError(f"forgotten, not taken away: {error}") from error
 
-    def check(self, pod: Pod) -> list[tuple[PodNetwork, str]]:
-        """CHECK every network of a pod, and compare its result with the kernel.
+    def connect(self, pod: Pod, planned: NetworkPlan) -> PodNetwork:
+        """Join a pod to one more network, and return the network with its result. If that fails, all is as before.
 
-        Returns each network with its error, an empty string for none. Networks with `disableCheck` are skipped.
+        Without an interface's name in the plan it gets the first free one of net1, net2 and so on. An interface that an
+        interrupted `connect` left is removed first. Raises PodError, PluginError, NetworkError, OSError.
         """
-        from harness.runtime.namespace_state import read_namespace_state  # imports pyroute2; ADD and DEL do not
+        self._find_plugins([planned])
+        with self._changing(pod) as present:
+            ifname = planned.ifname or _free_name(present)
+            for known in [each for each in present.networks if each.ifname == ifname]:
+                if known.result is not None:
+                    raise PodError(f"pod {present.title} has {ifname} already, on network {known.name}")
+                self._remove(present, known)
+            network = replace(planned, ifname=ifname).to_network()
+            present.networks.append(network)
+            self.node.pods.write(present)
+            try:
+                network.result = self.networks.libcni().add(planned.network, attachment(present, network))
+            except BaseException as error:
+                try:
+                    self._remove(present, network)
+                except EXPECTED as failure:
+                    error.add_note(f"and taking it back: {message_of(failure)}")
+                raise
+            present.bin_dirs += [folder for folder in map(str, self._bin_dirs) if folder not in present.bin_dirs]
+        return network
 
-        state = read_namespace_state(pod.netns)
-        if state is None:
-            return [(network, f"the sandbox of pod {pod.title} is gone: {pod.netns}") for network in pod.networks]
-        return [(network, self._check(pod, network, state)) for network in pod.networks]
+    def disconnect(self, pod: Pod, network_name: str, ifname: str = "") -> PodNetwork:
+        """Take a pod off a network, and return the network. If its DEL fails, it stays on record: this can be repeated.
 
-    def _check(self, pod: Pod, network: PodNetwork, state: "NamespaceState") -> str:
-        from harness.runtime.result_comparison import compare
+        Raises PodError, also if the pod is on the network several times and `ifname` is empty; one of EXPECTED.
+        """
+        with self._changing(pod) as present:
+            network = _connected(present, network_name, ifname)
+            self._remove(present, network)
+        return network
 
-        problems = []
-        try:
-            configuration = self._configuration(pod, network)
-            if configuration.disable_check:
-                return ""
-            with _advising(_BIN_DIR):
-                self.libcni([pod]).check(configuration, _attachment(pod, network))
-        except _EXPECTED as error:
-            problems.append(message_of(error))
-        problems += [str(each) for each in compare(network, pod.netns, state) if each.mismatch]
-        return "; ".join(problems)
+    @contextmanager
+    def _changing(self, pod: Pod) -> Iterator[Pod]:
+        """Lock a pod whose networks change, and keep record and resolv.conf up to date. Raises PodError, OSError."""
+        with self.node.pods.claimed_again(pod) as present:
+            if present is None:
+                raise PodError(f"pod {pod.title} is another runtime's, or has just ended")
+            if not present.netns:
+                raise PodError(f"pod {pod.title} is on the network of its node")
+            if not present.is_ready():
+                raise PodError(f"pod {pod.title} is not ready")
+            if present.state is SandboxState.READY:
+                present.apply(SandboxEvent.CHANGE)
+            try:
+                yield present
+            finally:
+                present.apply(SandboxEvent.CHANGED)
+                if present.is_bare:
+                    self._write_resolv_conf(present)
+                self.node.pods.write(present)
+
+    def _remove(self, pod: Pod, network: PodNetwork) -> None:
+        """DEL one network of a pod whose networks change. Raises one of EXPECTED; then it stays on the record."""
+        self.node.pods.write(pod)
+        self.networks.delete(pod, network)
+        pod.networks.remove(network)
 
     def status(self, network: NetworkList) -> None:
         """Find the plugins of a network, even if its version has no STATUS, and ask them. Raises PluginError."""
-        executor = self._executor()
-        with _advising(_ways_out(network)):
+        executor = self.networks.executor()
+        with advising(_ways_out(network)):
             for plugin in network.plugins:
                 executor.find(plugin.type, "STATUS")
-        self.libcni().status(network)
+        self.networks.libcni().status(network)
+
+    @contextmanager
+    def _claimed(self, namespace: str, name: str, *, wait: bool) -> Iterator[Pod | None]:
+        try:
+            with self.node.pods.claimed(namespace, name, wait=wait) as existing:
+                yield existing
+        except LockHeldError:
+            raise PodError("is being made or taken away by somebody else at this moment") from None
 
     def _delete(self, pod: Pod, *, force: bool) -> Pod:
         was = Pod.decode(pod.encode())
@@ -166,22 +190,19 @@ class PodRuntime:
             raise error
         return was
 
-    def _executor(self, pods: Iterable[Pod] = ()) -> Executor:
-        folders = dict.fromkeys([*self._bin_dirs, *(Path(folder) for pod in pods for folder in pod.bin_dirs)])
-        return _NodeExecutor(self.node, [*folders], self._observe)
-
     def _make_room(self, existing: Pod, *, exist_ok: bool) -> None:
+        state = "ready" if existing.state is SandboxState.READY else "incomplete"
         if not exist_ok:
-            state = "" if existing.state == READY else f" ({existing.state})"
-            raise PodError(f"exists already{state}; `cni-harness del {existing.name}` takes it away")
+            words = "" if existing.state is SandboxState.READY else f" ({state})"
+            raise PodError(f"exists already{words}; `cni-harness del {existing.name}` takes it away")
         if errors := self._take_away(existing):
-            raise PodError(f"is {existing.state}, and cannot be taken away: {'; '.join(errors)}")
+            raise PodError(f"is {state}, and cannot be taken away: {'; '.join(errors)}")
 
     def _find_plugins(self, networks: Sequence[NetworkPlan]) -> None:
         """Find every plugin before anything is made: DEL fails too if a plugin cannot be run."""
-        executor = self._executor()
+        executor = self.networks.executor()
         for planned in networks:
-            with _advising(_ways_out(planned.network)):
+            with advising(_ways_out(planned.network)):
                 for plugin in planned.network.plugins:
                     for name in filter(None, (plugin.type, plugin.delegate)):
                         executor.find(name, "ADD")
@@ -192,21 +213,16 @@ class PodRuntime:
         bin_dirs = [str(folder) for folder in self._bin_dirs]
         pod = new_pod(namespace, name, netns=new_sandbox_path(), bin_dirs=bin_dirs, networks=wanted)
         self.node.pods.write(pod)
-        attempted = 0
+        pod.networks = []
         try:
             with span("setupNetNS", netns=pod.netns):
                 create_sandbox(pod.netns, fixed=self.node.netns is not None)
-            libcni = self.libcni()
-            with span("setupPodNetwork", pod=pod.title):
-                for attempted, planned in enumerate(networks, start=1):
-                    network = pod.networks[attempted - 1]
-                    network.result = libcni.add(planned.network, _attachment(pod, network))
-            dns = [network.decoded().dns for network in pod.networks]
-            write_atomically(self.node.pods.resolv_conf(pod), pod_resolv_conf(dns).encode())
-            pod.state = READY
+            pod.networks = wanted
+            self.networks.setup(pod, [planned.network for planned in networks])
+            self._write_resolv_conf(pod)
+            pod.apply(SandboxEvent.MADE)
             self.node.pods.write(pod)
         except BaseException as error:
-            pod.networks = pod.networks[:attempted]
             if errors := self._take_away(pod):
                 raise PodError(f"{message_of(error)}; and could not be taken back: {'; '.join(errors)}") from error
             raise
@@ -214,47 +230,42 @@ class PodRuntime:
 
     def _take_away(self, pod: Pod) -> list[str]:
         """Undo all of a pod and return the errors; the record keeps the networks that remain to be deleted."""
-        errors: list[str] = []
-        left: list[PodNetwork] = []
-        with span("teardownPodNetwork", pod=pod.title):
-            for network in reversed(pod.networks):
-                try:
-                    libcni = self.libcni([pod])
-                    with _advising(_BIN_DIR):
-                        libcni.delete(self._configuration(pod, network), _attachment(pod, network))
-                except _EXPECTED as error:
-                    errors.append(f"network {network.name}: {message_of(error)}")
-                    left.insert(0, network)
-        note_left_links(self.node, pod.networks, self._warn)
+        errors = [f"network {network.name}: {text}" for network, text in self.networks.teardown(pod)]
         try:
             remove_namespace(pod.netns)
         except OSError as error:
             errors.append(f"sandbox {pod.netns}: {error.strerror}")
         if errors:
-            pod.state = INCOMPLETE
-            pod.networks = left
+            if pod.state is not SandboxState.UNKNOWN:
+                pod.apply(SandboxEvent.LEFT)
             self.node.pods.write(pod)
         else:
             self.node.pods.remove(pod)
         return errors
 
-    def _configuration(self, pod: Pod, network: PodNetwork) -> NetworkList:
-        """Return the network as it was at ADD; it "should not change between ADD and DEL" (SPEC.md section 3)."""
-        cached = self.cache.load(network.name, pod.container_id, network.ifname)
-        if cached is not None and cached.config:
-            with suppress(NetworkError):
-                return parse_network_list(cached.config)
-        return parse_network_list(network.config.encode())
+    def _write_resolv_conf(self, pod: Pod) -> None:
+        dns = [network.decoded().dns for network in pod.networks]
+        write_atomically(self.node.pods.resolv_conf(pod), pod_resolv_conf(dns).encode())
 
 
-@contextmanager
-def _advising(advice: str) -> Iterator[None]:
-    """Add `advice` to the error for a missing plugin."""
-    try:
-        yield
-    except PluginNotFoundError as error:
-        error.add_note(advice)
-        raise
+def _free_name(pod: Pod) -> str:
+    taken = {network.ifname for network in pod.networks}
+    return next(name for number in count(1) if (name := f"net{number}") not in taken)
+
+
+def _connected(pod: Pod, network: str, ifname: str) -> PodNetwork:
+    """Return the network of a pod that `disconnect` names. Raises PodError."""
+    found = [each for each in pod.networks if each.name == network and ifname in {"", each.ifname}]
+    if not found:
+        has = ", ".join(f"{each.name} ({each.ifname})" for each in pod.networks) or "none"
+        wanted = f"{network} as {ifname}" if ifname else network
+        raise PodError(f"pod {pod.title} is not on network {wanted}; its networks: {has}")
+    if len(found) > 1:
+        names = ", ".join(each.ifname for each in found)
+        raise PodError(f"pod {pod.title} is on network {network} as {names}: name one with --ifname")
+    if not pod.is_bare and found[0].ifname in OWN_INTERFACES:
+        raise PodError(f"pod {pod.title} needs {found[0].ifname} as long as it runs: its kubelet has told its address")
+    return found[0]
 
 
 def _ways_out(network: NetworkList) -> str:
@@ -262,16 +273,4 @@ def _ways_out(network: NetworkList) -> str:
     return (
         f"network {network.name}{file} needs it: {_BIN_DIR}, choose another network with --network, or another "
         "folder of network lists with --conf-dir"
-    )
-
-
-def _attachment(pod: Pod, network: PodNetwork) -> ContainerAttachment:
-    pairs = pod_cni_args(pod.namespace, pod.name, pod.container_id, pod.uid) | network.cni_args
-    return ContainerAttachment(
-        container_id=pod.container_id,
-        # Empty if the netns is gone, as after a reboot: SPEC.md has DEL succeed without one, not with a dead path.
-        netns=pod.netns if sandbox_exists(pod.netns) else "",
-        ifname=network.ifname,
-        cni_args=tuple(pairs.items()),
-        capability_args=network.capability_args,
     )

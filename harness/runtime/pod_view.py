@@ -1,7 +1,8 @@
 """A pod's presentation, in a table or as a document."""
 
-from harness.runtime.pods import READY, Pod, PodNetwork
+from harness.runtime.pods import Pod, PodNetwork
 from harness.runtime.sandbox import sandbox_exists
+from harness.runtime.sandbox_life import SandboxState
 
 
 def pod_document(pod: Pod) -> dict[str, object]:
@@ -21,10 +22,12 @@ def pod_document(pod: Pod) -> dict[str, object]:
 
 
 def pod_state(pod: Pod) -> str:
-    """Return "ready", "incomplete", or "no sandbox" if the pod's network namespace is gone, as after a reboot."""
-    if pod.state == READY and not sandbox_exists(pod.netns):
-        return "no sandbox"
-    return pod.state
+    """Return "ready"; "ended"; "no sandbox" if the pod's network namespace is gone, as after a reboot; "incomplete"."""
+    if pod.state is SandboxState.READY:
+        if pod.netns and not sandbox_exists(pod.netns):
+            return "no sandbox"
+        return "ready" if pod.is_ready() else "ended"
+    return "ended" if pod.state is SandboxState.NOTREADY else "incomplete"
 
 
 def addresses(network: PodNetwork) -> str:

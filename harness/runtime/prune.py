@@ -68,7 +68,7 @@ def forwarding_that_stays() -> list[str]:
 
 def _links_in_use(runtime: PodRuntime) -> Iterator[str]:
     """Raises PodRecordError."""
-    for cached in runtime.cache.attachments():
+    for cached in runtime.networks.cache.attachments():
         known = PodNetwork(name=cached.network, ifname=cached.attachment.ifname, result=cached.result)
         yield from host_links(known)
     for pod in runtime.node.pods.all():

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 from harness.libcni.cache import CachedAttachment, ResultCache
 from harness.libcni.repair import namespace_of
+from harness.runtime.cached_pods import network_of
 from harness.runtime.node import Node
-from harness.runtime.pods import INCOMPLETE, PodNetwork
+from harness.runtime.pod_view import pod_state
+from harness.runtime.pods import PodNetwork
 
 _USUAL_NAMESPACE = "default"
 
@@ -74,7 +76,7 @@ def plugins_of(network: PodNetwork) -> list[Mapping[str, Any]]:
 def _recorded(node: Node, warn: Callable[[str], object]) -> Iterator[KnownAttachment]:
     for pod in node.pods.all(on_error=lambda error: warn(str(error))):
         for network in pod.networks:
-            incomplete = pod.state == INCOMPLETE
+            incomplete = pod_state(pod) == "incomplete"
             yield KnownAttachment(
                 pod.title, pod.container_id, pod.netns, network, is_ours=True, is_incomplete=incomplete
             )
@@ -82,15 +84,8 @@ def _recorded(node: Node, warn: Callable[[str], object]) -> Iterator[KnownAttach
 
 def _of_cache(cached: CachedAttachment) -> KnownAttachment:
     attachment = cached.attachment
-    network = PodNetwork(
-        name=cached.network,
-        ifname=attachment.ifname,
-        config=cached.config.decode(errors="replace"),
-        capability_args=dict(attachment.capability_args),
-        result=cached.result,
-    )
     pod = _kubernetes_pod(attachment.cni_args)
-    return KnownAttachment(pod, attachment.container_id, namespace_of(cached), network, is_ours=False)
+    return KnownAttachment(pod, attachment.container_id, namespace_of(cached), network_of(cached), is_ours=False)
 
 
 def _kubernetes_pod(cni_args: Iterable[tuple[str, str]]) -> str:

@@ -21,7 +21,7 @@ _ROOT = ContainerSecurity(run_as_user=0)
 
 @without_image
 def test_the_memory_of_other_pods_is_not_kept(pod: Pod) -> None:
-    other = pod.folder / "node/sandboxes/other/shm"
+    other = pod.folder / "node/pods/default_other_0123/shm"
     with _tmpfs(other):
         first_process = _first_process(pod, pod.running("sleep", "1000"))
         mounted = (Path("/proc") / str(first_process) / "mountinfo").read_text()

@@ -46,6 +46,11 @@ class Place:
         self.executions: list[Execution] = []
         self.sandboxes = self.again()
 
+    @property
+    def pods(self) -> Path:
+        """The folder of the records."""
+        return self.open_node().pods.folder
+
     def open_node(self) -> Node:
         return Node(self.name, self.folder / "state", threads=1)
 
@@ -53,11 +58,15 @@ class Place:
         self.networks = SandboxNetworks(
             self.open_node, self.conf_dir, [self.bin_dir], observe=self.executions.append, warn=print
         )
-        self.sandboxes = Sandboxes(self.folder / "sandboxes", self.open_node, self.networks)
+        self.sandboxes = Sandboxes(self.open_node, self.networks)
         return self.sandboxes
 
     def configure(self, network: dict[str, Any], file: str = "10-net.conflist") -> None:
         (self.conf_dir / file).write_text(json.dumps(network))
+
+    def of(self, sandbox_id: str) -> Path:
+        """Return the folder of a sandbox."""
+        return self.sandboxes.store.path(self.sandboxes.get(sandbox_id))
 
     def links(self) -> set[str]:
         node = self.open_node()
@@ -106,7 +115,7 @@ def test_a_sandbox_has_namespaces_files_and_an_address(place: Place) -> None:
     assert not any((own / kind).samefile(f"/proc/{pid}/ns/{kind}") for kind in ("ipc", "uts", "net"))
     assert (own / "pid").samefile(f"/proc/{pid}/ns/pid")
     assert Path(status.info["netns"]).samefile(f"/proc/{pid}/ns/net")
-    folder = place.folder / "sandboxes" / sandbox_id
+    folder = place.of(sandbox_id)
     assert (folder / "resolv.conf").read_text() == "search example.org\nnameserver 192.0.2.53\n"
     assert (folder / "hostname").read_text() == "pod1\n"
     assert os.path.ismount(folder / "shm")
@@ -149,7 +158,7 @@ def test_stop_and_remove_leave_nothing_and_may_be_repeated(place: Place) -> None
     assert place.links() == {"net0"}  # the bridge stays, as with every runtime
     assert not Path(status.info["netns"]).exists()
     assert has_ended(status.info["pid"])
-    assert not list((place.folder / "sandboxes").iterdir())
+    assert not list(place.pods.iterdir())
     with pytest.raises(NotFoundError):
         place.sandboxes.status(sandbox_id)
 
@@ -281,7 +290,7 @@ def test_a_network_that_fails_leaves_nothing(place: Place, fault: Callable[[Plac
 
     assert said in str(caught.value)
     assert place.sandboxes.list() == []
-    assert not list((place.folder / "sandboxes").iterdir())
+    assert not list(place.pods.iterdir())
     assert not any(Path(each.environ["CNI_NETNS"]).exists() for each in place.executions)
     assert place.links() <= {"net0"}
 
@@ -330,7 +339,7 @@ def test_sandbox_without_pause_process_is_not_ready(place: Place) -> None:
     os.kill(int(place.sandboxes.status(sandbox_id).info["pid"]), signal.SIGKILL)
 
     until(lambda: place.sandboxes.status(sandbox_id).state == PodSandboxState.NOTREADY)
-    assert not place.sandboxes.look(sandbox_id)[1]
+    assert place.sandboxes.view(sandbox_id).pause_pid == 0
 
 
 def test_a_new_process_takes_over(place: Place) -> None:
@@ -348,9 +357,9 @@ def test_a_new_process_takes_over(place: Place) -> None:
 def test_a_sandbox_that_was_being_made_is_stopped_and_removed(place: Place) -> None:
     place.configure(bridge_network("net"))
     sandbox_id = place.sandboxes.run(config())
-    record = place.sandboxes.store.get(sandbox_id)
+    record = place.sandboxes.get(sandbox_id)
     pid = place.sandboxes.status(sandbox_id).info["pid"]
-    path = place.folder / "sandboxes" / sandbox_id / "sandbox.json"
+    path = place.of(sandbox_id) / "pod.json"
     path.write_text(json.dumps(record.encode() | {"state": "MAKING"}))
 
     again = place.again()
@@ -366,10 +375,10 @@ def test_a_pause_process_that_is_not_on_record_is_ended(place: Place) -> None:
     place.configure(bridge_network("net"))
     sandbox_id = place.sandboxes.run(config())
     other = place.sandboxes.run(config("pod2"))
-    record = place.sandboxes.store.get(sandbox_id).encode()
+    record = place.sandboxes.get(sandbox_id).encode()
     pid = place.sandboxes.status(sandbox_id).info["pid"]
     del record["pause"]
-    (place.folder / "sandboxes" / sandbox_id / "sandbox.json").write_text(json.dumps(record | {"state": "MAKING"}))
+    (place.of(sandbox_id) / "pod.json").write_text(json.dumps(record | {"state": "MAKING"}))
 
     place.again().remove(sandbox_id)
 
@@ -378,7 +387,7 @@ def test_a_pause_process_that_is_not_on_record_is_ended(place: Place) -> None:
 
 
 def test_a_folder_without_a_record_is_removed_by_the_next_process(place: Place) -> None:
-    left = place.folder / "sandboxes" / "0123"
+    left = place.pods / "default_pod1_0123"
     left.mkdir(parents=True)
     (left / "hostname").write_text("pod1")
 

@@ -112,7 +112,7 @@ def test_del_on_a_full_disk_removes_the_pod(own_cli: Cli) -> None:
 
 
 @pytest.mark.mostly_slow(4, "each folder; one is in make test")
-@pytest.mark.parametrize("place", ["kubelet", "sandboxes", "containers", "var-lib-cni/results"])
+@pytest.mark.parametrize("place", ["kubelet", "pods", "containers", "var-lib-cni/results"])
 def test_run_names_the_file_and_its_pod_can_be_deleted(kubelet_node: KubeletNode, place: str) -> None:
     kubelet_node.configure(WIRES)
     before = kubelet_node.snapshot()

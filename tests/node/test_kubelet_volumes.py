@@ -74,7 +74,7 @@ cat > /dev/null; echo '{{"cniVersion": "1.0.0", "code": 11, "msg": "not yet"}}';
         allowed.touch()
         until(lambda: kubelet_node.one(name)["status"]["phase"] == "Running", within=60)
 
-        assert len(list(kubelet_node.node_dir.glob("sandboxes/*/sandbox.json"))) == 1
+        assert len(list(kubelet_node.node_dir.glob("pods/*/pod.json"))) == 1
         assert kubelet_node.reservations("wires") == {kubelet_node.one(name)["status"]["podIP"]}
         path.unlink()
         kubelet_node.until_no_pods()

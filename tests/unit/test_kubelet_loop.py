@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.cri.builtin.sandbox_networks import SandboxNetworks
-from harness.cri.builtin.sandbox_store import SandboxRecord, SandboxState, SandboxStore
+from harness.cri.builtin.sandbox_record import SandboxPod, new_sandbox
 from harness.cri.builtin.service import BuiltinRuntime
 from harness.cri.messages import PodSandboxConfig, PodSandboxMetadata
 from harness.kubelet.admission import NodeFacts
@@ -21,6 +21,8 @@ from harness.kubelet.pod_records import PodRecords
 from harness.kubelet.sources import RUN_SOURCE
 from harness.kubelet.v1 import V1Pod
 from harness.runtime.node import Node
+from harness.runtime.pods import PodStore
+from harness.runtime.sandbox_life import SandboxState
 from tests.unit.kubelet_objects import probes
 
 
@@ -140,8 +142,10 @@ def test_only_the_owner_of_a_runtime_ends_pods_that_it_does_not_know(
 ) -> None:
     metadata = PodSandboxMetadata(name="other", uid="other", namespace="default", attempt=0)
     config = PodSandboxConfig(metadata=metadata, labels={POD_UID: "other"})
-    sandbox = SandboxRecord(id="0123", state=SandboxState.NOTREADY, created_at=1, config=config)
-    SandboxStore(tmp_path / "sandboxes").add(sandbox)
+    sandbox = new_sandbox(config, [])
+    sandbox.state = SandboxState.NOTREADY
+    with PodStore(tmp_path / "pods", SandboxPod).reserved(sandbox, lambda _: True):
+        pass
     place = Place(tmp_path, owns_runtime=owns_runtime)
 
     place.kubelet.set_pods([described("own")])

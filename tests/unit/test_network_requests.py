@@ -3,9 +3,10 @@
 import json
 from typing import Any
 
-from harness.cri.builtin.sandbox_networks import LOOPBACK_LIST, NETWORKS_ANNOTATION, network_plans
+from harness.cri.builtin.sandbox_networks import NETWORKS_ANNOTATION, network_plans
 from harness.cri.messages import DNSConfig, PodSandboxConfig, PodSandboxMetadata, PortMapping
 from harness.libcni.networks import parse_network_list
+from harness.runtime.pod_networks import LOOPBACK_LIST
 
 _OWN = [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp", "hostIP": ""}]
 
@@ -22,7 +23,7 @@ def _arguments(networks: str) -> dict[str, dict[str, Any]]:
         parse_network_list(json.dumps({"cniVersion": "1.0.0", "name": name, "plugins": [{"type": "bridge"}]}).encode())
         for name in ("net", "other")
     ]
-    plans = network_plans(config, "sandbox1", lists, parse_network_list(LOOPBACK_LIST))
+    plans = network_plans(config, lists, parse_network_list(LOOPBACK_LIST))
     return {plan.ifname: dict(plan.capability_args) for plan in plans}
 
 

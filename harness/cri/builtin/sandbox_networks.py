@@ -1,4 +1,4 @@
-"""The networks of sandboxes, by CNI: setupPodNetwork and teardownPodNetwork of containerd's CRI server.
+"""The networks of sandboxes: which, with which arguments, and the errors, as in containerd's CRI server.
 
 CNI_ARGS and capability arguments are those of containerd (internal/cri/server/sandbox_run.go, cniNamespaceOpts). For
 several networks, a sandbox has the annotation of the Network Plumbing Working Group, as multus reads it.
@@ -6,19 +6,15 @@ several networks, a sandbox has the annotation of the Network Plumbing Working G
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from fast_stdlib import span
-from harness.cri.builtin.sandbox_store import SandboxRecord
+from harness.cri.builtin.sandbox_record import SandboxPod
 from harness.cri.capability_args import capability_args, refused
 from harness.cri.messages import NETWORK_READY, PodSandboxConfig, RuntimeCondition
 from harness.cri.service import RuntimeServiceError
-from harness.libcni.attachment import ContainerAttachment
-from harness.libcni.cache import ResultCache
-from harness.libcni.execute import Execution, Executor, PluginError
+from harness.libcni.execute import Execution
 from harness.libcni.networks import (
     NetworkError,
     NetworkList,
@@ -27,30 +23,21 @@ from harness.libcni.networks import (
     parse_network_list,
     read_network_file,
 )
-from harness.libcni.operations import Libcni
 from harness.output import message_of
-from harness.runtime.kubernetes import pod_cni_args
-from harness.runtime.left_links import note_left_links
 from harness.runtime.node import Node
+from harness.runtime.pod_networks import EXPECTED, LOOPBACK_LIST, PodNetworks
 from harness.runtime.pod_plan import NetworkPlan
 from harness.runtime.pods import PodNetwork
-from harness.runtime.sandbox import sandbox_exists
 from harness.runtime.unserved_requests import BANDWIDTH, PORT_MAPPINGS
 from skel.environment import ifname_flaw
-from skel.errors import CniError
 
 NETWORKS_ANNOTATION: Final = "k8s.v1.cni.cncf.io/networks"
-LOOPBACK_LIST: Final = b'{"cniVersion": "0.3.1", "name": "cni-loopback", "plugins": [{"type": "loopback"}]}'
-"""The list that containerd executes for `lo` before all others."""
 
 _SELECTED: Final = re.compile(r"(?:(?P<namespace>[a-z0-9.-]+)/)?(?P<name>[a-z0-9.-]+)(?:@(?P<ifname>\S+))?")
 
 
-_EXPECTED = (PluginError, NetworkError, CniError, OSError)
-
-
 class SandboxNetworks:
-    """Executes the plugins of `bin_dirs` for the lists of `conf_dir`, on the node that `open_node` returns.
+    """The lists of `conf_dir` and the plugins of `bin_dirs`, for the node that `open_node` returns.
 
     `timeout` limits one plugin, in seconds. Safe to share between threads.
     Each operation uses the node for itself, so that GC waits for operations only.
@@ -73,65 +60,58 @@ class SandboxNetworks:
         self._observe = observe
         self._warn = warn
 
+    def folders(self) -> list[str]:
+        """Return the folders of plugins."""
+        return list(map(str, self._bin_dirs))
+
     def condition(self) -> RuntimeCondition:
         """Return the condition NetworkReady; its words are containerd's."""
+        node = self._open_node()
         try:
             first = self._networks()[0]
-            with self._node() as node:
-                node.run(self._libcni(node).status, first)
-        except _EXPECTED as error:
+            with node.in_use():
+                self._on(node).libcni().status(first)
+        except EXPECTED as error:
             message = f"Network plugin returns error: {message_of(error)}"
             return RuntimeCondition(type=NETWORK_READY, status=False, reason="NetworkPluginNotReady", message=message)
         return RuntimeCondition(type=NETWORK_READY, status=True)
 
-    def plan(self, sandbox: SandboxRecord) -> list[PodNetwork]:
-        """Return the networks that a sandbox will get, with their arguments. Raises RuntimeServiceError."""
+    def plan(self, sandbox: SandboxPod) -> list[NetworkList]:
+        """Put the networks that a sandbox gets on its record, and return their lists. Raises RuntimeServiceError."""
+        identifier = sandbox.container_id
         try:
-            plans = network_plans(sandbox.config, sandbox.id, self._networks(), parse_network_list(LOOPBACK_LIST))
+            plans = network_plans(sandbox.part().config, self._networks(), parse_network_list(LOOPBACK_LIST))
             for plan in plans:
                 plan.network.require_name()
         except NetworkError as error:
-            raise RuntimeServiceError(f'failed to setup network for sandbox "{sandbox.id}": {error}') from error
-        return [plan.to_network() for plan in plans]
+            raise RuntimeServiceError(f'failed to setup network for sandbox "{identifier}": {error}') from error
+        sandbox.networks = [plan.to_network() for plan in plans]
+        return [plan.network for plan in plans]
 
-    def setup(self, sandbox: SandboxRecord) -> None:
+    def setup(self, node: Node, sandbox: SandboxPod, lists: Sequence[NetworkList]) -> None:
         """ADD each network in its order; the results and the addresses of eth0 go into the record.
 
         Raises RuntimeServiceError. Networks that were added stay: `teardown` deletes them.
         """
+        failed = f'failed to setup network for sandbox "{sandbox.container_id}"'
         try:
-            with span("setupPodNetwork", netns=sandbox.netns), self._node() as node:
-                libcni = self._libcni(node)
-                for network in sandbox.networks:
-                    listed = parse_network_list(network.config.encode())
-                    network.result = node.run(libcni.add, listed, _attachment(sandbox, network))
-        except _EXPECTED as error:
-            raise RuntimeServiceError(
-                f'failed to setup network for sandbox "{sandbox.id}": {message_of(error)}'
-            ) from error
-        sandbox.ips = _pod_ips(sandbox.networks)
-        if not sandbox.ips:
-            raise RuntimeServiceError(f'failed to find network info for sandbox "{sandbox.id}"')
+            self._on(node).setup(sandbox, lists)
+        except EXPECTED as error:
+            raise RuntimeServiceError(f"{failed}: {message_of(error)}") from error
+        sandbox.part().ips = _pod_ips(sandbox.networks)
+        if not sandbox.part().ips:
+            raise RuntimeServiceError(f'failed to find network info for sandbox "{sandbox.container_id}"')
 
-    def teardown(self, sandbox: SandboxRecord, *, only_added: bool = False) -> None:
+    def teardown(self, node: Node, sandbox: SandboxPod, *, only_added: bool = False) -> None:
         """DEL each network in reverse order, past failures. Raises RuntimeServiceError, which has them all.
 
         With `only_added`, networks without a result are left out: libcni has undone the ADD that failed.
         """
-        failures = []
-        with span("teardownPodNetwork", netns=sandbox.netns), self._node() as node:
-            for network in reversed(sandbox.networks):
-                if only_added and network.result is None:
-                    continue
-                try:
-                    libcni = self._libcni(node)
-                    listed = self._as_added(node, sandbox, network)
-                    node.run(libcni.delete, listed, _attachment(sandbox, network))
-                except _EXPECTED as error:
-                    failures.append(message_of(error))
-            note_left_links(node, sandbox.networks, self._warn)
-        if failures:
-            raise RuntimeServiceError(f'failed to destroy network for sandbox "{sandbox.id}": {"; ".join(failures)}')
+        with node.in_use():
+            failed = self._on(node).teardown(sandbox, only_added=only_added)
+        if failed:
+            words = "; ".join(text for _, text in reversed(failed))
+            raise RuntimeServiceError(f'failed to destroy network for sandbox "{sandbox.container_id}": {words}')
 
     def _networks(self) -> list[NetworkList]:
         """Return the lists. As in containerd, which reads one, the first must be sound. Raises NetworkError."""
@@ -141,36 +121,8 @@ class SandboxNetworks:
         read_network_file(files[0])
         return load_networks(self._conf_dir, on_error=lambda _: None)
 
-    @contextmanager
-    def _node(self) -> Iterator[Node]:
-        node = self._open_node()
-        with node.in_use():
-            yield node
-
-    def _libcni(self, node: Node) -> Libcni:
-        executor = Executor(
-            list(self._bin_dirs), timeout=self._timeout, observe=self._observe, place=node.shell_words()
-        )
-        return Libcni(executor, ResultCache(node.var_lib_cni, warn=self._warn), warn=self._warn)
-
-    def _as_added(self, node: Node, sandbox: SandboxRecord, network: PodNetwork) -> NetworkList:
-        """Return the list as it was at ADD: "it should not change between ADD and DEL" (SPEC.md section 3)."""
-        cached = ResultCache(node.var_lib_cni, warn=self._warn).load(network.name, sandbox.id, network.ifname)
-        if cached is not None and cached.config:
-            with suppress(NetworkError):
-                return parse_network_list(cached.config)
-        return parse_network_list(network.config.encode())
-
-
-def _attachment(sandbox: SandboxRecord, network: PodNetwork) -> ContainerAttachment:
-    return ContainerAttachment(
-        container_id=sandbox.id,
-        # Empty if the namespace is gone, as after a reboot: SPEC.md has DEL succeed without one, not with a dead path.
-        netns=sandbox.netns if sandbox_exists(sandbox.netns) else "",
-        ifname=network.ifname,
-        cni_args=tuple(network.cni_args.items()),
-        capability_args=network.capability_args,
-    )
+    def _on(self, node: Node) -> PodNetworks:
+        return PodNetworks(node, self._bin_dirs, timeout=self._timeout, observe=self._observe, warn=self._warn)
 
 
 def _pod_ips(networks: Iterable[PodNetwork]) -> list[str]:
@@ -180,18 +132,16 @@ def _pod_ips(networks: Iterable[PodNetwork]) -> list[str]:
 
 
 def network_plans(
-    config: PodSandboxConfig, sandbox_id: str, networks: Sequence[NetworkList], loopback: NetworkList
+    config: PodSandboxConfig, networks: Sequence[NetworkList], loopback: NetworkList
 ) -> list[NetworkPlan]:
     """Return the networks of a sandbox in the order of ADD: `lo`, the first list as eth0, the annotation's networks.
 
     Raises RuntimeServiceError, which names the annotation and its value.
     """
-    metadata = config.metadata
-    cni_args = pod_cni_args(metadata.namespace, metadata.name, sandbox_id, metadata.uid)
     capabilities = capability_args(config)
     plans = [
-        NetworkPlan(loopback, "lo", cni_args, capabilities),
-        NetworkPlan(networks[0], "eth0", cni_args, capabilities),
+        NetworkPlan(loopback, "lo", {}, capabilities),
+        NetworkPlan(networks[0], "eth0", {}, capabilities),
     ]
     known = {network.name: network for network in networks}
     # A further network gets neither host ports nor bandwidth: both are the pod's, on its first interface.
@@ -200,7 +150,7 @@ def network_plans(
         network = known.get(wanted.name)
         if network is None:
             raise refused(NETWORKS_ANNOTATION, wanted.name, f"no such network; there are {', '.join(known)}")
-        plans.append(NetworkPlan(network, wanted.ifname or f"net{number}", cni_args, further | wanted.capabilities))
+        plans.append(NetworkPlan(network, wanted.ifname or f"net{number}", {}, further | wanted.capabilities))
     taken = [plan.ifname for plan in plans]
     if twice := {name for name in taken if taken.count(name) > 1}:
         raise refused(NETWORKS_ANNOTATION, ", ".join(sorted(twice)), "an interface name is used twice")

@@ -11,17 +11,9 @@ from harness.cri.builtin.processes import PAUSE, program, send_signal, wait_for_
 from harness.cri.messages import NamespaceMode, PodSandboxConfig
 from harness.cri.service import RuntimeServiceError
 from harness.process_stat import process_stat
-from skel.decoders import integer
-from skel.record import Record, field
+from harness.runtime.pods import PauseProcess
 
 _TIMEOUT_S: Final = 30.0
-
-
-class PauseProcess(Record):
-    """A process; `started` is in clock ticks since boot, which tells it from a later one of the same PID."""
-
-    pid: int = field(integer)
-    started: int = field(integer)
 
 
 def start_pause(config: PodSandboxConfig, netns: str, hostname: str, sandbox_id: str) -> PauseProcess:
@@ -42,12 +34,6 @@ def start_pause(config: PodSandboxConfig, netns: str, hostname: str, sandbox_id:
     if stat is None or stat.has_ended:
         raise RuntimeServiceError("the pause process ended at once")
     return PauseProcess(pid=pid, started=stat.started)
-
-
-def is_running(pause: PauseProcess) -> bool:
-    """Tell whether the process is there, and is not another one with its PID."""
-    stat = process_stat(pause.pid)
-    return stat is not None and not stat.has_ended and stat.started == pause.started
 
 
 def end_pause(pause: PauseProcess) -> None:

@@ -3,24 +3,25 @@
 The containers of a sandbox share its files: hostname, hosts, resolv.conf, and the folder of /dev/shm.
 """
 
-import secrets
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from fast_stdlib import syscalls
 from harness.cri.builtin.sandbox_networks import SandboxNetworks
-from harness.cri.builtin.sandbox_process import end_pause, end_unrecorded_pauses, is_running, start_pause
-from harness.cri.builtin.sandbox_store import SandboxEvent, SandboxRecord, SandboxState, SandboxStore
+from harness.cri.builtin.sandbox_process import end_pause, end_unrecorded_pauses, start_pause
+from harness.cri.builtin.sandbox_record import SandboxPod, new_sandbox, sandbox_name
+from harness.cri.builtin.sandbox_view import SandboxView
 from harness.cri.messages import DNSConfig, NamespaceMode, PodSandboxConfig, PodSandboxState, PodSandboxStatus
 from harness.cri.service import NotFoundError, RuntimeServiceError
-from harness.files import write_atomically
+from harness.files import LockHeldError, write_atomically
 from harness.mounts import detach
 from harness.runtime.node import Node
+from harness.runtime.pods import PodExistsError, PodRecordError, PodStore
 from harness.runtime.resolv_conf import HOST_RESOLV_CONF, resolver_line
 from harness.runtime.sandbox import create_sandbox, new_sandbox_path
+from harness.runtime.sandbox_life import SandboxEvent, SandboxState
 from harness.runtime.unserved_requests import UnservedRequest, unserved_requests
 from netlink.namespace import remove_namespace
 
@@ -29,154 +30,179 @@ _SHM_SIZE: Final = "mode=1777,size=67108864"  # 64 MiB, as containerd's
 
 
 class Sandboxes:
-    """The sandboxes of a node, and the RuntimeService's calls for them."""
+    """The sandboxes of a node, and the RuntimeService's calls for them. Bare pods are not among them."""
 
-    def __init__(
-        self, folder: Path, open_node: Callable[[], Node], networks: SandboxNetworks, *, take_over: bool = True
-    ) -> None:
-        """Read the sandboxes of an earlier process: each is ready if its pause process runs.
-
-        With `take_over`, sandboxes that were being made are now left ones. Without, another process may be
-        making them, and this one writes no record.
-        """
-        self.store = SandboxStore(folder)
+    def __init__(self, open_node: Callable[[], Node], networks: SandboxNetworks, *, take_over: bool = True) -> None:
+        """Use the node's store of pods. With `take_over`, remove what a killed process left without a record."""
+        self.store = PodStore(open_node().pods.folder, SandboxPod)
         self._open_node = open_node
         self._networks = networks
-        self._take_over = take_over
         if take_over:
-            self.store.discard_leftovers()
-        for sandbox in self.store.all():
-            if take_over and sandbox.state is SandboxState.MAKING:
-                self.store.change(sandbox, SandboxEvent.LEFT)
+            self.store.remove_leftovers()
 
     def run(self, config: PodSandboxConfig) -> str:
         """Make a sandbox and return its ID. Raises RuntimeServiceError; then nothing remains, or an UNKNOWN sandbox."""
-        sandbox = SandboxRecord(id=secrets.token_hex(32), created_at=time.time_ns(), config=config)
+        sandbox = new_sandbox(config, self._networks.folders())
+        name = sandbox_name(sandbox)
         try:
-            self.store.add(sandbox)
-            self._make(sandbox)
-            self.store.change(sandbox, SandboxEvent.MADE)
-        except BaseException as error:
-            with suppress(NotFoundError):
-                if self.store.get(sandbox.id) is sandbox:
-                    self._take_back(sandbox, error)
-            if isinstance(error, OSError):
-                raise RuntimeServiceError(f'failed to run sandbox "{sandbox.id}": {error}') from error
-            raise
-        return sandbox.id
+            with self.store.reserved(sandbox, lambda known: sandbox_name(known) != name):
+                self._make_or_take_back(sandbox)
+        except PodExistsError as error:
+            raise RuntimeServiceError(f'failed to reserve sandbox name "{name}": {error}') from None
+        except OSError as error:
+            raise RuntimeServiceError(f'failed to run sandbox "{sandbox.container_id}": {error}') from error
+        return sandbox.container_id
 
     def stop(self, sandbox_id: str) -> None:
         """End the pause process, delete the networks, remove the namespace; may be repeated.
 
         The containers have been stopped before. Raises RuntimeServiceError; the namespace stays if a DEL failed.
         """
-        try:
-            sandbox = self.store.get(sandbox_id)
-        except NotFoundError:
-            return
-        if sandbox.state is SandboxState.MAKING:
-            raise RuntimeServiceError(f'failed to stop sandbox "{sandbox_id}": it is being made')
-        self._unmake(sandbox)
-        self.store.end(sandbox)
+        with suppress(NotFoundError), self._claimed(sandbox_id) as sandbox:
+            self._stop(sandbox)
 
     def remove(self, sandbox_id: str) -> None:
         """Stop a sandbox and remove its record; its containers have been removed before. Raises RuntimeServiceError."""
-        with suppress(NotFoundError):
-            self.stop(sandbox_id)
-            self.store.change(self.store.get(sandbox_id), SandboxEvent.REMOVED)
+        with suppress(NotFoundError), self._claimed(sandbox_id) as sandbox:
+            self._stop(sandbox)
+            sandbox.apply(SandboxEvent.REMOVED)
+            self.store.remove(sandbox)
 
     def status(self, sandbox_id: str) -> PodSandboxStatus:
         """Return a sandbox. Raises NotFoundError."""
-        return self._status(self.store.get(sandbox_id))
+        return _status(self.get(sandbox_id))
 
     def unserved_requests(self, sandbox_id: str) -> Sequence[UnservedRequest]:
         """Return the requests of a sandbox that no plugin of its networks gets. Raises NotFoundError."""
-        return unserved_requests(self.store.get(sandbox_id).networks)
+        return unserved_requests(self.get(sandbox_id).networks)
 
     def list(self, labels: Mapping[str, str] | None = None) -> list[PodSandboxStatus]:
         """Return the sandboxes with these labels, the oldest first."""
         wanted = (labels or {}).items()
-        return [self._status(each) for each in self.store.all() if wanted <= each.config.labels.items()]
+        known = [each for each in self.store.all(on_error=lambda _: None) if not each.is_bare]
+        found = [each for each in known if wanted <= each.part().config.labels.items()]
+        return [_status(each) for each in sorted(found, key=lambda each: each.part().created_at)]
 
-    def look(self, sandbox_id: str) -> tuple[SandboxRecord, bool]:
-        """Return a sandbox, and whether its pause process runs. Raises NotFoundError."""
-        sandbox = self.store.get(sandbox_id)
-        self._look(sandbox)
-        return sandbox, sandbox.state is SandboxState.READY
+    def get(self, sandbox_id: str) -> SandboxPod:
+        """Return a sandbox. Raises NotFoundError, RuntimeServiceError."""
+        try:
+            sandbox = self.store.by_id(sandbox_id)
+        except PodRecordError as error:
+            raise RuntimeServiceError(str(error)) from error
+        if sandbox is None:
+            raise NotFoundError(f'sandbox "{sandbox_id}": not found')
+        return sandbox
 
-    def shm(self, sandbox_id: str) -> Path:
-        """Return the folder that containers see as /dev/shm: the sandbox's own, or the node's."""
-        own = self.store.path(sandbox_id) / "shm"
-        return own if own.is_dir() else Path("/dev/shm")  # noqa: S108 - the mount that containers get
+    def view(self, sandbox_id: str) -> SandboxView:
+        """Return a sandbox as its containers see it. Raises NotFoundError."""
+        sandbox = self.get(sandbox_id)
+        folder = self.store.path(sandbox)
+        shm = folder / "shm"
+        return SandboxView(
+            id=sandbox_id,
+            config=sandbox.part().config,
+            pause_pid=sandbox.pause.pid if sandbox.pause is not None and sandbox.is_ready() else 0,
+            hostname_file=folder / "hostname",
+            hosts=folder / "hosts",
+            resolv_conf=folder / "resolv.conf",
+            shm=shm if shm.is_dir() else Path("/dev/shm"),  # noqa: S108 -- the mount that containers get
+        )
 
-    def _make(self, sandbox: SandboxRecord) -> None:
-        config = sandbox.config
+    @contextmanager
+    def _claimed(self, sandbox_id: str) -> Iterator[SandboxPod]:
+        """Lock a sandbox for one operation. Raises NotFoundError, RuntimeServiceError."""
+        found = self.get(sandbox_id)
+        try:
+            # A sandbox that is being made is not waited for: that may take as long as its plugins.
+            with self.store.claimed_again(found, wait=found.state is not SandboxState.MAKING) as sandbox:
+                if sandbox is None:
+                    raise NotFoundError(f'sandbox "{sandbox_id}": not found')
+                yield sandbox
+        except LockHeldError:
+            raise RuntimeServiceError(f'failed to stop sandbox "{sandbox_id}": it is being made') from None
+        except PodRecordError as error:
+            raise RuntimeServiceError(str(error)) from error
+
+    def _make_or_take_back(self, sandbox: SandboxPod) -> None:
+        try:
+            self._make(sandbox)
+            sandbox.apply(SandboxEvent.MADE)
+            self.store.write(sandbox)
+        except BaseException as error:
+            try:
+                self._unmake(sandbox, failed=True)
+            except RuntimeServiceError as failure:
+                error.add_note(f"and taking it back: {failure}")
+                sandbox.apply(SandboxEvent.LEFT)
+                self.store.write(sandbox)
+            else:
+                sandbox.apply(SandboxEvent.TAKEN_BACK)
+                self.store.remove(sandbox)
+            raise
+
+    def _make(self, sandbox: SandboxPod) -> None:
+        part = sandbox.part()
+        config = part.config
         node = self._open_node()
-        with ExitStack() as stack:
-            stack.enter_context(node.in_use())
-            own_network = config.network == NamespaceMode.POD
-            if own_network:
+        with node.in_use():
+            if config.network == NamespaceMode.POD:
                 sandbox.netns = new_sandbox_path()
-                sandbox.networks = self._networks.plan(sandbox)
+                lists = self._networks.plan(sandbox)
                 # Before the namespace exists: a process that is killed here leaves nothing that is not on record.
                 self.store.write(sandbox)
                 create_sandbox(sandbox.netns, fixed=node.netns is not None)
-                self._networks.setup(sandbox)
+                self._networks.setup(node, sandbox, lists)
                 self.store.write(sandbox)
-            sandbox.hostname = config.hostname or Path("/proc/sys/kernel/hostname").read_text().strip()
+            part.hostname = config.hostname or Path("/proc/sys/kernel/hostname").read_text().strip()
             netns = sandbox.netns or (node.netns or "")
-            sandbox.pause = start_pause(config, netns, config.hostname, sandbox.id)
+            sandbox.pause = start_pause(config, netns, config.hostname, sandbox.container_id)
             self.store.write(sandbox)
-            make_sandbox_files(self.store.path(sandbox.id), config, sandbox.hostname)
+            make_sandbox_files(self.store.path(sandbox), config, part.hostname)
 
-    def _take_back(self, sandbox: SandboxRecord, error: BaseException) -> None:
-        try:
-            self._unmake(sandbox, failed=True)
-        except RuntimeServiceError as failure:
-            error.add_note(f"and taking it back: {failure}")
-            self.store.change(sandbox, SandboxEvent.LEFT)
-        else:
-            self.store.change(sandbox, SandboxEvent.TAKEN_BACK)
+    def _stop(self, sandbox: SandboxPod) -> None:
+        if sandbox.state is SandboxState.MAKING:  # the process that made it was killed
+            sandbox.apply(SandboxEvent.LEFT)
+        self._unmake(sandbox)
+        if sandbox.state is not SandboxState.NOTREADY:
+            sandbox.apply(SandboxEvent.ENDED)
+            self.store.write(sandbox)
 
-    def _unmake(self, sandbox: SandboxRecord, *, failed: bool = False) -> None:
+    def _unmake(self, sandbox: SandboxPod, *, failed: bool = False) -> None:
         """Remove all of a sandbox but its record; `failed` says that its ADD has failed, and been undone, just now."""
+        sandbox_id = sandbox.container_id
         try:
             if sandbox.pause is not None:
                 end_pause(sandbox.pause)
             else:
-                end_unrecorded_pauses(sandbox.id)
-            remove_sandbox_files(self.store.path(sandbox.id))
+                end_unrecorded_pauses(sandbox_id)
+            remove_sandbox_files(self.store.path(sandbox))
             if sandbox.networks:
-                self._networks.teardown(sandbox, only_added=failed)
-                sandbox.networks = []
-                self.store.write(sandbox)
+                try:
+                    self._networks.teardown(self._open_node(), sandbox, only_added=failed)
+                finally:
+                    self.store.write(sandbox)
             if sandbox.netns:
                 remove_namespace(sandbox.netns)
         except OSError as error:
-            raise RuntimeServiceError(f'failed to stop sandbox "{sandbox.id}": {error}') from error
+            raise RuntimeServiceError(f'failed to stop sandbox "{sandbox_id}": {error}') from error
 
-    def _look(self, sandbox: SandboxRecord) -> None:
-        """Notice a pause process that has ended."""
-        if sandbox.state is SandboxState.READY and (sandbox.pause is None or not is_running(sandbox.pause)):
-            self.store.end(sandbox, on_record=self._take_over)
 
-    def _status(self, sandbox: SandboxRecord) -> PodSandboxStatus:
-        self._look(sandbox)
-        config = sandbox.config
-        info = {"netns": sandbox.netns} if sandbox.netns else {}
-        if sandbox.pause is not None:
-            info["pid"] = str(sandbox.pause.pid)
-        return PodSandboxStatus(
-            id=sandbox.id,
-            metadata=config.metadata,
-            state=PodSandboxState.READY if sandbox.state is SandboxState.READY else PodSandboxState.NOTREADY,
-            created_at=sandbox.created_at,
-            ips=list(sandbox.ips),
-            network=config.network,
-            labels=dict(config.labels),
-            annotations=dict(config.annotations),
-            info=info,
-        )
+def _status(sandbox: SandboxPod) -> PodSandboxStatus:
+    part = sandbox.part()
+    info = {"netns": sandbox.netns} if sandbox.netns else {}
+    if sandbox.pause is not None:
+        info["pid"] = str(sandbox.pause.pid)
+    return PodSandboxStatus(
+        id=sandbox.container_id,
+        metadata=part.config.metadata,
+        state=PodSandboxState.READY if sandbox.is_ready() else PodSandboxState.NOTREADY,
+        created_at=part.created_at,
+        ips=list(part.ips),
+        network=part.config.network,
+        labels=dict(part.config.labels),
+        annotations=dict(part.config.annotations),
+        info=info,
+    )
 
 
 def make_sandbox_files(folder: Path, config: PodSandboxConfig, hostname: str) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from harness.cri.builtin.containers import Containers
 from harness.cri.builtin.images import Images
 from harness.cri.builtin.sandbox_networks import SandboxNetworks
-from harness.cri.builtin.sandbox_view import SandboxView
 from harness.cri.builtin.sandboxes import Sandboxes
 from harness.cri.messages import (
     RUNTIME_READY,
@@ -37,9 +36,9 @@ class BuiltinRuntime(Containers):
         With `take_over`, that process has ended, and what it left half done is noted as such.
         """
         self._networks = networks
-        self._sandboxes = Sandboxes(folder / "sandboxes", open_node, networks, take_over=take_over)
+        self._sandboxes = Sandboxes(open_node, networks, take_over=take_over)
         self.images = Images(folder, self.images_in_use)
-        super().__init__(folder, self.images, self._view)
+        super().__init__(folder, self.images, self._sandboxes.view)
         if take_over:
             self.recover()
             self.images.recover()
@@ -87,16 +86,3 @@ class BuiltinRuntime(Containers):
     def list_pod_sandbox(self, labels: Mapping[str, str] | None = None) -> list[PodSandboxStatus]:
         """Return the sandboxes with these labels."""
         return self._sandboxes.list(labels)
-
-    def _view(self, sandbox_id: str) -> SandboxView:
-        sandbox, runs = self._sandboxes.look(sandbox_id)
-        folder = self._sandboxes.store.path(sandbox_id)
-        return SandboxView(
-            id=sandbox_id,
-            config=sandbox.config,
-            pause_pid=sandbox.pause.pid if runs and sandbox.pause is not None else 0,
-            hostname_file=folder / "hostname",
-            hosts=folder / "hosts",
-            resolv_conf=folder / "resolv.conf",
-            shm=self._sandboxes.shm(sandbox_id),
-        )
