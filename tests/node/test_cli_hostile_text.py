@@ -45,6 +45,8 @@ CALLS: dict[str, list[list[str]]] = {
     "check": [["-vv"], ["-o", "json"], ["-o", "yaml"]],
     "list": [[f"--bin-dir=/{HOSTILE}"]],
     "inspect": [["good"], ["good", "-o", "json"], ["good", "-o", "yaml"], [HOSTILE]],
+    "connect": [["good", "--network", HOSTILE], ["good", "--network", "net", "--ifname", HOSTILE]],
+    "disconnect": [["good", "--network", HOSTILE]],
     "exec": [["good", HOSTILE]],
     "run": [["-f", "{manifests}/refused.json"], ["-f", "{manifests}/broken.yaml"]],
     "get": [["pods", HOSTILE]],

@@ -1,0 +1,32 @@
+"""`cni-harness disconnect`: a pod leaves one of its networks."""
+
+import click
+
+from harness.cli.kubelet_node import node_pod
+from harness.cli.options import Settings, complete_network, complete_pod, namespace_option, needs_root, verb
+from harness.cli.traced_verb import record_option
+from harness.table import TextTable
+
+
+@verb("disconnect")
+@click.argument("pod", shell_complete=complete_pod)
+@click.option("--network", required=True, metavar="NAME", shell_complete=complete_network, help="The network to leave.")
+@namespace_option
+@click.option("--ifname", default="", metavar="NAME", help="Interface in the pod, if the network has several of them.")
+@record_option
+def command(settings: Settings, *, pod: str, network: str, namespace: str, ifname: str) -> None:
+    """Take a pod off a network while its processes run, as `docker network disconnect` does.
+
+    If a plugin fails, the network stays on the pod's record, and this can be repeated.
+    """
+    needs_root("disconnect", "changes a network namespace")
+    leaving = node_pod(settings, namespace, pod)
+    node = settings.existing_node()
+    with node.in_use():
+        left = settings.runtime(node, settings.bin_dirs).disconnect(leaving, network, ifname)
+    document = {"name": left.name, "ifname": left.ifname}
+    row = [pod, left.name, left.ifname]
+    settings.emit(
+        {"pod": pod, "namespace": namespace, "disconnected": document},
+        TextTable(("POD", "DISCONNECTED", "INTERFACE"), [row]),
+    )
