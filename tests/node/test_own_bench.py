@@ -20,7 +20,9 @@ from tools.bench.subjects import FLOOR, subjects
 
 pytestmark = [pytest.mark.sudo, pytest.mark.slow("it measures each row; test_bench measures one in make test")]
 
-TINY = Extent(rounds=1, batches=1, batch=2, repetitions=1, at_once=3, gone_at_once=2, elements=(3,), timeout=HANG)
+TINY = Extent(
+    rounds=1, batches=1, batch=2, repetitions=1, at_once=3, gone_at_once=2, elements=(3,), records=3, timeout=HANG
+)
 
 
 @pytest.fixture

@@ -72,6 +72,8 @@ def test_every_target_is_a_row() -> None:
         ("VERSION: CPU", 0.70),
         ("DEL of a gone attachment, CNI_NETNS empty", 0.8),
         ("20 of these at once", 0.8),
+        ("`cni-harness add` beside 1,000 pods, over none", 1.1),
+        ("`cni-harness add` beside 1,000 pods, over none: CPU", 1.1),
         ("ADD with `ipMasq` beside 5,000 masqueraded, over none", 1.1),
         ("ADD with `ipMasq` beside 20,000 masqueraded, over none", 1.1),
         ("ADD of the chain of six", 0.4),

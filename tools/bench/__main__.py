@@ -20,6 +20,7 @@ def main(arguments: list[str]) -> int:
     """Measure and print the table; return 1 if a target was not reached."""
     options = _parser().parse_args(arguments)
     extent = _QUICK if options.quick else Extent()
+    extent = replace(extent, against=str(options.against.resolve() if options.against else ""))
     extent = replace(extent, **{key: value for key in ("rounds", "repetitions") if (value := getattr(options, key))})
     if options.pages:
         check_pages()
@@ -59,6 +60,9 @@ def _parser() -> ArgumentParser:
     )
     parser.add_argument("--rounds", type=int, metavar="N", help="turns of each suite, one execution after the other")
     parser.add_argument("--repetitions", type=int, metavar="N", help="turns of each suite with many at once")
+    parser.add_argument(
+        "--against", type=Path, metavar="CHECKOUT", help="measure `cni-harness add` of another checkout in turns, too"
+    )
     parser.add_argument("--save", type=Path, metavar="FILE", help="also write the figures into a file, as JSON")
     return parser
 

@@ -5,6 +5,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from harness.bench.attachments import Attached, PluginCaller, attached_to
@@ -14,7 +16,8 @@ from harness.bench.suite_node import SuiteNode
 from harness.bench.suites import MASQUERADED, OURS, PLAIN, REFERENCE, BenchSuite, default_networks
 from harness.runtime.site import Site
 from tools.bench.networks import CHAIN, FIVE, PORTS, chain, five, mapped_ports, ports
-from tools.bench.rows import NO_WORK, NOTHING, PORTS_OF_A_POD, Extent
+from tools.bench.program import ROOT, Ended, Program
+from tools.bench.rows import AGAINST, NO_WORK, NOTHING, PORTS_OF_A_POD, PROGRAM_ADD, Extent
 from tools.bench.subjects import DIRECT, FLOOR, PYTHON
 
 _WARM_UP: Final = 3
@@ -43,6 +46,7 @@ class Loops:
             "ports": self._ports,
             "no server": self._no_server,
             "no server, gone": self._gone_without_server,
+            "program": self._program,
         }
 
     def run(self, loop: str) -> Measurements:
@@ -129,6 +133,32 @@ class Loops:
                 full.at_once("ADD", pods)
             full.pods = count
             self._whole_and_shares(nodes, ports_of_a_pod=PORTS_OF_A_POD)
+
+    def _program(self) -> None:
+        """`cni-harness add`: one pod, one beside many records, and many pods by one process."""
+        count, jobs = self._extent.at_once, ("--jobs", "32")
+        checkouts = {OURS: ROOT} | ({AGAINST: Path(self._extent.against)} if self._extent.against else {})
+        with TemporaryDirectory(prefix="cni-harness-bench-", dir="/var/tmp") as folder, ExitStack() as closing:
+            for records in (0, self._extent.records):
+                programs = {}
+                for name, checkout in checkouts.items():
+                    place = Path(folder, f"{name.replace(' ', '-')}-{records}")
+                    programs[name] = Program(checkout, place, self._suites[DIRECT].bin_dirs[0])
+                    closing.callback(programs[name].close)
+                    programs[name].run("add", "first")
+                    programs[name].copy_record(records)
+                for name in in_turns(list(programs), self._extent.rounds):
+                    self._note(name, Work(PROGRAM_ADD, pods=records), programs[name].run("add", "one"))
+                    programs[name].run("del", "one")
+                if not records:
+                    many = [f"many{number}" for number in range(count)]
+                    for name in in_turns(list(programs), self._extent.repetitions):
+                        self._note(name, Work(PROGRAM_ADD, at_once=count), programs[name].run("add", *jobs, *many))
+                        programs[name].run("del", *jobs, *many)
+
+    def _note(self, name: str, work: Work, ended: Ended) -> None:
+        self._recording.add(name, work, ended.seconds)
+        self._recording.add(name, work, ended.cpu_seconds, cpu=True)
 
     def _whole_and_shares(self, nodes: Sequence[SuiteNode], *, ports_of_a_pod: int) -> None:
         for node in self._turns(nodes):

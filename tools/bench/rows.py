@@ -14,7 +14,11 @@ from tools.bench.subjects import DIRECT, FLOOR, PYTHON
 
 NOTHING: Final = "DEL of a gone attachment"
 NO_WORK: Final = "start and end"
+PROGRAM_ADD: Final = "cni-harness add"
 """Verbs of works that CNI has no verb for."""
+
+AGAINST: Final = "other checkout"
+"""The program of `--against`."""
 
 PORTS_OF_A_POD: Final = 32
 
@@ -39,6 +43,10 @@ class Extent:
     """Numbers of pods whose reservations and masquerading are on the node before."""
     pods_with_ports: int = 500
     """The number of pods with ports that are on the node before."""
+    records: int = 1_000
+    """The number of records of pods that `cni-harness add` has beside it."""
+    against: str = ""
+    """The folder of another checkout, whose `cni-harness add` is measured in turns with this one's."""
     timeout: float = 120.0
     """Seconds for an execution, or for all that run at once."""
 
@@ -123,7 +131,22 @@ def rows(extent: Extent) -> list[Row]:
         Row("no server", "no server: VERSION, over bare Python", (DIRECT, version), (PYTHON, Work(NO_WORK)), 1.6),
         Row("no server", "no server: ADD, over bare Python", (DIRECT, add), (PYTHON, Work(NO_WORK)), 6.5),
         *_gone_without_server(),
+        *_of_program(extent),
     ]
+
+
+def _of_program(extent: Extent) -> Iterator[Row]:
+    """The program itself: beside many pods over none, many by one process over one, and over another checkout's."""
+    one, beside = Work(PROGRAM_ADD), Work(PROGRAM_ADD, pods=extent.records)
+    many = Work(PROGRAM_ADD, at_once=extent.at_once)
+    alone, besides = "`cni-harness add`", f"`cni-harness add` beside {extent.records:,} pods"
+    jobs = f"`cni-harness add` of {extent.at_once} pods with `--jobs 32`"
+    for cpu, title in ((False, ""), (True, ": CPU")):
+        yield Row("program", f"{besides}, over none{title}", (OURS, beside), (OURS, one), 1.1, cpu=cpu)
+        yield Row("program", f"{jobs}, over one{title}", (OURS, many), (OURS, one), cpu=cpu)
+        if extent.against:
+            for words, work in ((alone, one), (besides, beside), (jobs, many)):
+                yield Row("program", f"{words}{title}", (OURS, work), (AGAINST, work), 1.05, cpu=cpu)
 
 
 def _of_chain() -> Iterator[Row]:
