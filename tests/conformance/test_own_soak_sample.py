@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli import ROOT
+from tools.soak.connections import connect_often
 from tools.soak.kills import kill
 from tools.soak.long_life import live
 
@@ -15,6 +16,7 @@ pytestmark = [
 
 CYCLES = 240
 """More than 600 requests: more than three workers may serve."""
+CONNECTIONS = 20
 POINTS = 24
 SEED = 9
 
@@ -32,3 +34,7 @@ def test_killed_workers_and_launchers_leave_nothing(tmp_path: Path) -> None:
 
     assert kills.left == []
     assert kills.points == POINTS
+
+
+def test_connections_of_a_pod_leave_nothing(tmp_path: Path) -> None:
+    assert connect_often(tmp_path, ROOT, CONNECTIONS) == []

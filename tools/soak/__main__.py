@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from harness.conformance.chaos import PointUnit
+from tools.soak.connections import connect_often
 from tools.soak.kills import kill
 from tools.soak.long_life import live
 from tools.soak.soak import Soak, Tally, random_points, soak, subject_in, survey
@@ -28,6 +29,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the random moments  [%(default)s]")
     parser.add_argument("--kills", type=int, default=200, help="of workers and launchers, by SIGKILL  [%(default)s]")
     parser.add_argument("--cycles", type=int, default=3000, help="of ADD, CHECK and DEL through workers  [%(default)s]")
+    parser.add_argument("--connections", type=int, default=10_000, help="of one pod to one network  [%(default)s]")
     parser.add_argument("--jobs", type=int, default=2, help="nodes at once  [%(default)s]")
     parser.add_argument("--root", type=Path, default=ROOT, help="the checkout whose plugins are ended  [%(default)s]")
     options = parser.parse_args(arguments)
@@ -40,7 +42,7 @@ def main(arguments: list[str]) -> int:
             _print(_row(tally))  # at once: the next one may take an hour
             for fault in (*tally.left, *tally.left_for_good):
                 sys.stderr.write(f"{wanted.kind} {wanted.verb} {fault}\n")
-    faults = _killed(options) + _lived(options)
+    faults = _killed(options) + _lived(options) + _connected(options)
     return int(bool(faults) or any(tally.left or tally.left_for_good for tally in tallies))
 
 
@@ -68,6 +70,15 @@ def _lived(options: Namespace) -> list[str]:
     grown = ", ".join(f"{whose} {kib:+} KiB and {files:+} descriptors" for whose, (kib, files) in growth.items())
     sys.stdout.write(f"{life.cycles} cycles, {len(life.workers)} workers: {sizes}; growth: {grown}\n")
     return _told(life.faults())
+
+
+def _connected(options: Namespace) -> list[str]:
+    if not options.connections:
+        return []
+    with TemporaryDirectory(prefix="cni-harness-soak-") as folder:
+        left = connect_often(Path(folder), options.root.resolve(), options.connections)
+    sys.stdout.write(f"{options.connections} connections of one pod left {len(left)} things\n")
+    return _told(left)
 
 
 def _told(faults: list[str]) -> list[str]:
