@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from harness.files import LockHeldError, locked, open_regular, read_end, read_regular, remove_tree, write_atomically
-from tests.nodes import HANG
+from tests.cli import is_waited_for
+from tests.nodes import HANG, until
 
 
 def test_write_replaces_and_leaves_nothing_else(tmp_path: Path) -> None:
@@ -95,6 +96,7 @@ def test_waiter_for_a_removed_lock_file_gets_a_new_one(tmp_path: Path) -> None:
     waiter = threading.Thread(target=wait)
     with locked(path):
         waiter.start()
+        until(lambda: is_waited_for(path))
         path.unlink()
         path.parent.rmdir()
     waiter.join(HANG)
