@@ -110,40 +110,29 @@ def test_a_network_twice_needs_the_interface_to_leave(joined: Cli) -> None:
     assert joined.json("connect", "pod1", "--network", "further")["connected"]["ifname"] == "net1"
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("connect", "pod2", "--network", "further"), "there is no pod default/pod2"),
-        (("connect", "pod1", "--network", "other"), "other"),
-        (
-            ("connect", "pod1", "--network", "further", "--ifname", "eth0"),
-            "pod default/pod1 has eth0 already, on network net",
-        ),
-        (("connect", "pod1", "--network", "further", "--ifname", ""), "--ifname : it is empty"),
-        (("connect", "pod1", "--network", "further", "--ip", "x"), "--ip x: wanted an IP address"),
-        (("disconnect", "pod2", "--network", "net"), "there is no pod default/pod2"),
-        (
-            ("disconnect", "pod1", "--network", "further"),
-            "pod default/pod1 is not on network further; its networks: net (eth0)",
-        ),
-        (
-            ("disconnect", "pod1", "--network", "net", "--ifname", "net1"),
-            "pod default/pod1 is not on network net as net1; its networks: net (eth0)",
-        ),
-    ],
-)
-def test_a_request_that_cannot_be_met_changes_nothing(own_cli: Cli, words: tuple[str, ...], said: str) -> None:
-    own_cli.configure(NET, FURTHER)
-    own_cli.add("pod1", "--network", "net")
-    before, record = state(own_cli), own_cli.json("inspect", "pod1")
+REFUSED = {
+    "connect pod2 --network further": "there is no pod default/pod2",
+    "connect pod1 --network other": "no network named other",
+    "connect pod1 --network further --ifname eth0": "pod default/pod1 has eth0 already, on network net",
+    "connect pod1 --network further --ifname a/b": "--ifname a/b: it contains /",
+    "connect pod1 --network further --ip x": "--ip x: wanted an IP address",
+    "disconnect pod2 --network net": "there is no pod default/pod2",
+    "disconnect pod1 --network further": "pod default/pod1 is not on network further; its networks: net (eth0)",
+    "disconnect pod1 --network net --ifname net1": (
+        "pod default/pod1 is not on network net as net1; its networks: net (eth0)"
+    ),
+}
 
-    run = own_cli.run(*words, check=False)
 
-    assert run.returncode in {1, 2}
-    assert said in run.stderr
-    assert run.stderr.count("\n") == 1 or run.returncode == 2
-    assert_unchanged(own_cli, before)
-    assert own_cli.json("inspect", "pod1") == record
+def test_requests_that_cannot_be_met_change_nothing(joined: Cli) -> None:
+    before, record = state(joined), joined.json("inspect", "pod1")
+
+    said = {words: joined.run(*words.split(), check=False) for words in REFUSED}
+
+    assert {words: run.stderr for words, run in said.items() if REFUSED[words] not in run.stderr} == {}
+    assert [words for words, run in said.items() if (run.returncode, run.stderr.count("\n")) != (1, 1)] == []
+    assert_unchanged(joined, before)
+    assert joined.json("inspect", "pod1") == record
 
 
 def test_a_plugin_that_fails_leaves_the_pod_as_it_was(own_cli: Cli) -> None:
@@ -201,7 +190,7 @@ def test_repair_and_gc_know_a_connection(own_cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("verb", ["connect", "disconnect"])
-@pytest.mark.mostly_slow(2, "each step of the other verb")
+@pytest.mark.slow("kills at each step; test_pods_crash kills an add in make test")
 def test_a_killed_process_leaves_what_the_next_one_finds(reference_cli: Cli, tmp_path: Path, verb: str) -> None:
     cli = reference_cli
     cli.configure(NET, FURTHER)
@@ -229,6 +218,7 @@ def test_a_killed_process_leaves_what_the_next_one_finds(reference_cli: Cli, tmp
     assert cli.json("list")["pods"][0]["state"] == "ready"
 
 
+@pytest.mark.slow("it kills until a moment fits; a DEL that fails is in make test")
 def test_a_killed_connect_is_undone_by_the_next_of_its_interface(reference_cli: Cli, tmp_path: Path) -> None:
     cli = reference_cli
     cli.configure(NET, FURTHER)
@@ -246,6 +236,7 @@ def test_a_killed_connect_is_undone_by_the_next_of_its_interface(reference_cli: 
     assert cli.json("list")["pods"][0]["state"] == "ready"
 
 
+@pytest.mark.slow("eight at once; one after the other is in make test")
 def test_many_connections_at_once_have_interfaces_of_their_own(own_cli: Cli) -> None:
     own_cli.configure(NET, FURTHER)
     own_cli.add("pod1", "--network", "net")
@@ -283,6 +274,7 @@ def test_a_manifests_pod_joins_and_its_containers_see_it(kubelet_node: KubeletNo
     kubelet_node.assert_nothing_left(before, "files/*/further", "files/*/further/*", "files/*/left-links*")
 
 
+@pytest.mark.slow("a kubelet runs; a pod of run is in make test")
 def test_a_kubelet_that_runs_ends_a_connection_of_another_process(kubelet_node: KubeletNode) -> None:
     kubelet_node.configure(WIRES, FURTHER)
     path = kubelet_node.write(pod("web"))

@@ -21,9 +21,11 @@ def both(kubelet_node: KubeletNode) -> Iterator[KubeletNode]:
     kubelet_node.run("del", "--all", check=False)
 
 
-def test_list_inspect_and_check_have_both(both: KubeletNode) -> None:
+def test_list_inspect_check_and_exec_have_both(both: KubeletNode) -> None:
     listed = {each["name"]: each for each in both.json("list")["pods"]}
 
+    for name in ("bare", "web"):
+        assert "eth0" in both.run("exec", name, "--", "ls", "/sys/class/net").stdout.split()
     assert {name: each["state"] for name, each in listed.items()} == {"bare": "ready", "web": "ready"}
     assert [each["ifname"] for each in listed["web"]["networks"]] == ["lo", "eth0"]
     address = both.one("web")["status"]["podIP"]
@@ -56,11 +58,7 @@ def test_get_describe_and_logs_have_both(both: KubeletNode) -> None:
     assert (failed.returncode, failed.stderr) == (1, "Error: pod bare has no containers: `cni-harness add` made it\n")
 
 
-def test_exec_enters_both(both: KubeletNode) -> None:
-    for name in ("bare", "web"):
-        assert "eth0" in both.run("exec", name, "--", "ls", "/sys/class/net").stdout.split()
-
-
+@pytest.mark.mostly_slow(2, "each verb; del is in make test")
 @pytest.mark.parametrize("verb", ["del", "delete"])
 def test_either_verb_ends_both(both: KubeletNode, verb: str) -> None:
     document = both.json(verb, "bare", "web")
@@ -73,6 +71,7 @@ def test_either_verb_ends_both(both: KubeletNode, verb: str) -> None:
     assert [path.name for path in (both.node_dir / "pods").glob("*")] == []
 
 
+@pytest.mark.slow("it takes seconds; names of both kinds are in make test")
 def test_delete_all_ends_both(both: KubeletNode) -> None:
     both.run("delete", "--all")
 
@@ -93,6 +92,7 @@ def test_a_name_is_one_pods(both: KubeletNode) -> None:
     assert [each["name"] for each in both.pods()] == ["bare", "web"]
 
 
+@pytest.mark.slow("it takes seconds; pods with networks are in make test")
 def test_a_pod_on_the_nodes_network_has_no_networks(kubelet_node: KubeletNode) -> None:
     kubelet_node.configure(WIRES)
     kubelet_node.start(pod("host", container("app"), hostNetwork=True))
@@ -106,6 +106,7 @@ def test_a_pod_on_the_nodes_network_has_no_networks(kubelet_node: KubeletNode) -
     kubelet_node.run("delete", "host")
 
 
+@pytest.mark.slow("a kubelet runs; a pod of run is in make test")
 def test_a_static_pod_is_kept_by_both_verbs(kubelet_node: KubeletNode) -> None:
     kubelet_node.configure(WIRES)
     kubelet_node.write(pod("web"))
@@ -120,12 +121,14 @@ def test_a_static_pod_is_kept_by_both_verbs(kubelet_node: KubeletNode) -> None:
 
 
 @pytest.mark.parametrize("number", [3, "x"])
-def test_a_record_of_another_format_is_refused_in_one_line(both: KubeletNode, number: object) -> None:
-    path = both.node_dir / "pods/default_bare/pod.json"
+def test_a_record_of_another_format_is_refused_in_one_line(kubelet_node: KubeletNode, number: object) -> None:
+    kubelet_node.configure(WIRES)
+    kubelet_node.run("add", "bare")
+    path = kubelet_node.node_dir / "pods/default_bare/pod.json"
     record = json.loads(path.read_text())
     path.write_text(json.dumps(record | {"format": number}))
 
-    run = both.run("del", "bare", check=False)
+    run = kubelet_node.run("del", "bare", check=False)
 
     assert run.returncode == 1
     assert run.stderr.count("\n") == 1

@@ -72,6 +72,7 @@ def test_pods_are_listed_checked_entered_and_deleted(filled: KubeletNode) -> Non
     assert_empty(filled)
 
 
+@pytest.mark.slow("a kubelet runs; del ends both kinds in make test")
 def test_a_kubelet_takes_them_over(filled: KubeletNode) -> None:
     to_format_1(filled)
     (before,) = filled.one("web")["status"]["containerStatuses"]
@@ -88,6 +89,7 @@ def test_a_kubelet_takes_them_over(filled: KubeletNode) -> None:
     assert_empty(filled)
 
 
+@pytest.mark.slow("each state; a ready one is in make test")
 @pytest.mark.parametrize("state", ["MAKING", "UNKNOWN", "NOTREADY"])
 def test_a_sandbox_that_was_left_is_ended(filled: KubeletNode, state: str) -> None:
     to_format_1(filled, state)
@@ -98,6 +100,7 @@ def test_a_sandbox_that_was_left_is_ended(filled: KubeletNode, state: str) -> No
     assert_empty(filled)
 
 
+@pytest.mark.slow("it takes seconds; del of both kinds is in make test")
 def test_a_connection_makes_it_a_record_of_today(filled: KubeletNode) -> None:
     to_format_1(filled)
 

@@ -66,7 +66,7 @@ def test_a_manifest_runs_until_it_is_deleted(started: Containerd, neighbour: tup
     assert pods.run("logs", "web", "-c", "client") == "fetched\n"
     _check_exec(pods)
     refused = pods.node.run(pods.cni_harness("delete", "web", "--runtime-endpoint", "unix:///other"), check=False)
-    assert f"this node's pods are in unix://{SOCKET}" in refused.stderr
+    assert f"this node's pods of manifests are in unix://{SOCKET}" in refused.stderr
 
     pods.run("delete", "web")
 

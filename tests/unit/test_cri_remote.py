@@ -276,12 +276,12 @@ def test_a_node_keeps_to_the_runtime_that_has_its_pods(tmp_path: Path) -> None:
     assert [choose_endpoint(folder, given) for given in ("", "unix:///one")] == ["", "unix:///one"]
     keep_endpoint(folder, "unix:///one")
     assert [choose_endpoint(folder, given) for given in ("", "unix:///one")] == ["unix:///one", "unix:///one"]
-    with pytest.raises(click.ClickException, match="pods are in unix:///one"):
+    with pytest.raises(click.ClickException, match="pods of manifests are in unix:///one"):
         choose_endpoint(folder, "unix:///two")
     forget_endpoint(folder)
     assert choose_endpoint(folder, "unix:///two") == "unix:///two"
     keep_endpoint(folder, "")
-    with pytest.raises(click.ClickException, match="pods are in the runtime of cni-harness"):
+    with pytest.raises(click.ClickException, match="pods of manifests are in the runtime of cni-harness"):
         choose_endpoint(folder, "unix:///two")
 
 
