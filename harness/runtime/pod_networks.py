@@ -18,6 +18,7 @@ from harness.runtime.node import Node
 from harness.runtime.pods import Pod, PodNetwork
 from harness.runtime.sandbox import sandbox_exists
 from skel.errors import CniError
+from skel.versions import VERB_SINCE, at_least
 
 if TYPE_CHECKING:
     from harness.runtime.namespace_state import NamespaceState
@@ -26,8 +27,8 @@ EXPECTED: Final = (PluginError, NetworkError, CniError, OSError)
 """Errors of plugins, configurations and the kernel. Any other exception is a bug of the harness and is not caught."""
 
 
-LOOPBACK_LIST: Final = b'{"cniVersion": "0.3.1", "name": "cni-loopback", "plugins": [{"type": "loopback"}]}'
-"""The list that containerd executes for a sandbox's `lo` before all others. Its version has no CHECK."""
+_LOOPBACK: Final = "lo"
+"""containerd's list for it is of a version without CHECK."""
 
 
 class _NodeExecutor(Executor):
@@ -135,7 +136,7 @@ class PodNetworks:
             configuration = self.configuration(pod, network)
             if configuration.disable_check:
                 return ""
-            if network.config.encode() != LOOPBACK_LIST:
+            if network.ifname != _LOOPBACK or at_least(configuration.cni_version, VERB_SINCE["CHECK"]):
                 with advising(self._advice):
                     self.libcni([pod]).check(configuration, attachment(pod, network))
         except EXPECTED as error:

@@ -65,6 +65,7 @@ def test_a_manifest_runs_until_it_is_deleted(started: Containerd, neighbour: tup
     assert pods.run("exec", "web", "-c", "client", "--", "cat", "/data/fetched") == PAGE
     assert pods.run("logs", "web", "-c", "client") == "fetched\n"
     _check_exec(pods)
+    _check_networks(pods)
     refused = pods.node.run(pods.cni_harness("delete", "web", "--runtime-endpoint", "unix:///other"), check=False)
     assert f"this node's pods of manifests are in unix://{SOCKET}" in refused.stderr
 
@@ -78,6 +79,19 @@ def test_a_manifest_runs_until_it_is_deleted(started: Containerd, neighbour: tup
     }
     assert list(Path("/sys/fs/cgroup").rglob(f"pod{uid}")) == []
     started.assert_same_state(before)
+
+
+def _check_networks(pods: ManifestPods) -> None:
+    """Look at the verbs for networks, which know the pod by the runtime's cached results."""
+    [listed] = json.loads(pods.run("list", "-o", "json"))["pods"]
+    assert (listed["name"], listed["state"]) == ("web", "ready")
+    assert "eth0" in [each["ifname"] for each in listed["networks"]]
+    inspected = json.loads(pods.run("inspect", "web", "-o", "json"))
+    assert "eth0" in [link["name"] for link in inspected["kernel"]["links"]]
+    [checked] = json.loads(pods.run("check", "web", "-o", "json"))["pods"]
+    assert {each["error"] for each in checked["networks"]} == {""}
+    joined = pods.node.run(pods.cni_harness("connect", "web", "--network", "cni-harness"), check=False)
+    assert "pod default/web is another runtime's, or has just ended" in joined.stderr
 
 
 def _check_exec(pods: ManifestPods) -> None:

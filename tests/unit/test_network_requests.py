@@ -3,10 +3,9 @@
 import json
 from typing import Any
 
-from harness.cri.builtin.sandbox_networks import NETWORKS_ANNOTATION, network_plans
+from harness.cri.builtin.sandbox_networks import LOOPBACK_LIST, NETWORKS_ANNOTATION, network_plans
 from harness.cri.messages import DNSConfig, PodSandboxConfig, PodSandboxMetadata, PortMapping
 from harness.libcni.networks import parse_network_list
-from harness.runtime.pod_networks import LOOPBACK_LIST
 
 _OWN = [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp", "hostIP": ""}]
 

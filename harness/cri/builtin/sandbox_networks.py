@@ -25,13 +25,15 @@ from harness.libcni.networks import (
 )
 from harness.output import message_of
 from harness.runtime.node import Node
-from harness.runtime.pod_networks import EXPECTED, LOOPBACK_LIST, PodNetworks
+from harness.runtime.pod_networks import EXPECTED, PodNetworks
 from harness.runtime.pod_plan import NetworkPlan
 from harness.runtime.pods import PodNetwork
 from harness.runtime.unserved_requests import BANDWIDTH, PORT_MAPPINGS
 from skel.environment import ifname_flaw
 
 NETWORKS_ANNOTATION: Final = "k8s.v1.cni.cncf.io/networks"
+LOOPBACK_LIST: Final = b'{"cniVersion": "0.3.1", "name": "cni-loopback", "plugins": [{"type": "loopback"}]}'
+"""The list that containerd executes for `lo` before all others."""
 
 _SELECTED: Final = re.compile(r"(?:(?P<namespace>[a-z0-9.-]+)/)?(?P<name>[a-z0-9.-]+)(?:@(?P<ifname>\S+))?")
 
