@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fast_stdlib import span
 from harness.libcni.attachment import ContainerAttachment
@@ -85,7 +85,7 @@ class PodNetworks:
         If one fails, it is the last one that the record has afterwards; libcni has undone its ADD.
         """
         libcni = self.libcni()
-        with span("setupPodNetwork", pod=pod.title):
+        with span("setupPodNetwork", **_named(pod)):
             for number, (network, listed) in enumerate(zip(pod.networks, lists, strict=True), start=1):
                 try:
                     network.result = libcni.add(listed, attachment(pod, network))
@@ -99,7 +99,7 @@ class PodNetworks:
         They alone remain in the record. With `only_added`, a network without a result needs no DEL.
         """
         failed: list[tuple[PodNetwork, str]] = []
-        with span("teardownPodNetwork", pod=pod.title):
+        with span("teardownPodNetwork", **_named(pod)):
             for network in reversed(pod.networks):
                 if network.result is None and only_added:
                     continue
@@ -107,7 +107,6 @@ class PodNetworks:
                     self.delete(pod, network)
                 except EXPECTED as error:
                     failed.insert(0, (network, message_of(error)))
-        note_left_links(self.node, pod.networks, self._warn)
         pod.networks = [network for network, _ in failed]
         return failed
 
@@ -115,6 +114,7 @@ class PodNetworks:
         """DEL one network of a pod, with its list as it was at ADD. Raises one of EXPECTED."""
         with advising(self._advice):
             self.libcni([pod]).delete(self.configuration(pod, network), attachment(pod, network))
+        note_left_links(self.node, [network], self._warn)
 
     def check(self, pod: Pod) -> list[tuple[PodNetwork, str]]:
         """CHECK every network of a pod, and compare its result with the kernel.
@@ -151,6 +151,11 @@ class PodNetworks:
             with suppress(NetworkError):
                 return parse_network_list(cached.config)
         return parse_network_list(network.config.encode())
+
+
+def _named(pod: Pod) -> dict[str, Any]:
+    """Return what names a pod in a trace: in a kubelet's, the spans around name the pod."""
+    return {"pod": pod.title} if pod.is_bare else {"netns": pod.netns}
 
 
 @contextmanager

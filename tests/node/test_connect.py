@@ -98,6 +98,15 @@ def test_the_end_of_a_pod_ends_its_connections(joined: Cli) -> None:
     assert {link["ifname"] for link in joined.ip("link")} == {"lo", "net0", "further0"}
 
 
+def test_the_bridge_of_a_network_that_was_left_is_pruned(joined: Cli) -> None:
+    joined.run("connect", "pod1", "--network", "further")
+    joined.run("disconnect", "pod1", "--network", "further")
+
+    pruned = joined.run("del", "pod1", "--prune").stderr
+
+    assert "Removed further0, which had no ports left" in pruned
+
+
 def test_a_network_twice_needs_the_interface_to_leave(joined: Cli) -> None:
     for _ in range(2):
         joined.run("connect", "pod1", "--network", "further")
