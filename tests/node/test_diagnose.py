@@ -33,6 +33,7 @@ class Trial:
     def faults(self, *args: str) -> list[dict[str, Any]]:
         """What `diagnose` finds; its exit code must be 1 exactly if there is anything."""
         run = self.cli.run("diagnose", *args, "-o", "json", check=False)
+        assert run.stdout, run.stderr
         found: list[dict[str, Any]] = json.loads(run.stdout)["faults"]
 
         assert run.returncode == int(bool(found)), run.stderr
