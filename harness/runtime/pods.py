@@ -284,7 +284,10 @@ class PodStore(Generic[P]):
         Raises PermissionError, PodRecordError. `on_error` gets each PodRecordError instead, and the pod is left out.
         """
         found = []
-        for path in self._paths():
+        paths = self._paths()
+        for gone in self._read_before.keys() - set(paths):  # a kubelet lives on, and sandboxes come and go
+            self._read_before.pop(gone, None)
+        for path in paths:
             try:
                 pod = self._read_once(path)
             except PodRecordError as error:

@@ -200,7 +200,9 @@ def test_repair_and_gc_know_a_connection(own_cli: Cli) -> None:
 
 @pytest.mark.parametrize("verb", ["connect", "disconnect"])
 @pytest.mark.slow("kills at each step; test_pods_crash kills an add in make test")
-def test_a_killed_process_leaves_what_the_next_one_finds(reference_cli: Cli, tmp_path: Path, verb: str) -> None:
+def test_after_a_kill_at_each_step_connect_and_disconnect_leave_nothing(
+    reference_cli: Cli, tmp_path: Path, verb: str
+) -> None:
     cli = reference_cli
     cli.configure(NET, FURTHER)
     log = tmp_path / "sandboxes"

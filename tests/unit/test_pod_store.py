@@ -55,7 +55,7 @@ def test_both_kinds_are_in_one_list(tmp_path: Path) -> None:
     assert found[1].part().config == config()
 
 
-def test_a_bare_reader_keeps_what_it_does_not_know_of_a_sandbox(tmp_path: Path) -> None:
+def test_a_store_of_plain_pods_writes_a_sandbox_back_in_full(tmp_path: Path) -> None:
     made = keep(tmp_path, config())
     plain = PodStore(tmp_path / "pods", Pod)
     [pod] = plain.named("default", "web")
@@ -133,6 +133,18 @@ def test_a_changed_record_is_read_again(tmp_path: Path) -> None:
     again.write(made)
 
     assert pods.all()[0].state is SandboxState.NOTREADY
+
+
+def test_records_of_gone_pods_are_forgotten(tmp_path: Path) -> None:
+    pods = store(tmp_path)
+    made = keep(tmp_path, config())
+    assert len(pods.all()) == len(pods._read_before) == 1
+
+    with pods.claimed_again(made):
+        pods.remove(made)
+
+    assert pods.all() == []
+    assert pods._read_before == {}
 
 
 def test_a_removed_sandbox_leaves_no_folder(tmp_path: Path) -> None:
