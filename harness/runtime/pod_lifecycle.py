@@ -150,11 +150,18 @@ class PodRuntime:
                 present.apply(SandboxEvent.CHANGE)
             try:
                 yield present
-            finally:
-                present.apply(SandboxEvent.CHANGED)
-                if present.is_bare:
-                    self._write_resolv_conf(present)
-                self.node.pods.write(present)
+            except PodError:  # refused before anything was changed
+                raise
+            except BaseException:
+                self._end_change(present)
+                raise
+            self._end_change(present)
+
+    def _end_change(self, pod: Pod) -> None:
+        pod.apply(SandboxEvent.CHANGED)
+        if pod.is_bare:
+            self._write_resolv_conf(pod)
+        self.node.pods.write(pod)
 
     def _remove(self, pod: Pod, network: PodNetwork) -> None:
         """DEL one network of a pod whose networks change. Raises one of EXPECTED; then it stays on the record."""

@@ -135,6 +135,7 @@ REFUSED = {
 
 def test_requests_that_cannot_be_met_change_nothing(joined: Cli) -> None:
     before, record = state(joined), joined.json("inspect", "pod1")
+    files = {path: path.stat().st_mtime_ns for path in (joined.node_dir / "pods/default_pod1").iterdir()}
 
     said = {words: joined.run(*words.split(), check=False) for words in REFUSED}
 
@@ -142,6 +143,7 @@ def test_requests_that_cannot_be_met_change_nothing(joined: Cli) -> None:
     assert [words for words, run in said.items() if (run.returncode, run.stderr.count("\n")) != (1, 1)] == []
     assert_unchanged(joined, before)
     assert joined.json("inspect", "pod1") == record
+    assert {path: path.stat().st_mtime_ns for path in files} == files
 
 
 def test_a_plugin_that_fails_leaves_the_pod_as_it_was(own_cli: Cli) -> None:
