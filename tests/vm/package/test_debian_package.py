@@ -31,6 +31,7 @@ def states(what: str) -> list[str]:
     return run(["systemctl", "show", f"--property={what}", "--value", *UNITS]).split()
 
 
+@pytest.mark.time_limit(1500, "apt and containerd, on an emulated processor that shares two with three machines")
 def test_a_pod_by_debians_containerd_and_no_trace_after_purge(tmp_path: Path) -> None:
     if os.environ.get("CNI_HARNESS_TEST_MACHINE") != "package":
         pytest.skip("this machine is not there to be changed; `make test-vm` makes one that is")
