@@ -54,6 +54,7 @@ def conformance(  # noqa: PLR0913 -- most calls give two, by name
     checks: Sequence[str] = (),
     skip: Sequence[str] = (),
     level: str | None = None,
+    fail_on: str = "works",
     known_failures: str | os.PathLike[str] | None = None,
     watch: Sequence[str | os.PathLike[str]] = (),
     prepare: str | os.PathLike[str] | None = None,
@@ -71,6 +72,8 @@ def conformance(  # noqa: PLR0913 -- most calls give two, by name
         checks: only these checks; patterns such as "del-*" are possible.
         skip: none of these checks.
         level: the least binding level, "MUST", "SHOULD", "MAY" or "CONVENTION".
+        fail_on: which violations fail, the others warn: one of the levels, or "works" for each MUST and each check
+            whose failure has an effect.
         known_failures: a file as of `cni-harness conformance --known-failures`; the failures in it are expected.
         watch: folders that must have no new files after a check.
         prepare: an executable that prepares each node for the plugins.
@@ -97,6 +100,7 @@ def conformance(  # noqa: PLR0913 -- most calls give two, by name
         "checks": list(checks),
         "skip": list(skip),
         "level": level,
+        "fail_on": fail_on,
         "known_failures": None if known_failures is None else str(folder / known_failures),
         "watched": [str(folder / each) for each in watch],
         "prepare": None if prepare is None else str(folder / prepare),

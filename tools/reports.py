@@ -21,7 +21,7 @@ FOLDER: Final = _ROOT / "reports" / SPEC_VERSION
 """A folder for each project."""
 PAGE: Final = _ROOT / "docs" / "conformance.md"
 _TABLE: Final = re.compile(r"(?<=<!-- made by `make reports` -->\n).*?(?=<!-- end -->)", re.DOTALL)
-_NO_OUTCOMES: Final = frozenset({"must_failed", "must_known"})
+_NO_OUTCOMES: Final = frozenset({"known", "must_failed", "must_known"})
 """The figures of a summary that are no outcomes."""
 _OURS: Final = "ours"
 """The project of the first column."""
@@ -61,7 +61,9 @@ def _place(plugin: Mapping[str, Any]) -> str:
 def _cell(plugin: Mapping[str, Any]) -> str:
     states = list(plugin["extended"].values())
     numbers = {name: number for name, number in plugin["summary"].items() if name not in _NO_OUTCOMES}
-    return escaped(f"{plugin['core']}, {states.count('pass')} of {len(states)}: {tally(numbers)}")
+    # Reports of the suites before 1.1.0-3 do not tell whether a plugin works.
+    standing = ", ".join(f"{name}: {plugin[name]}" for name in ("works", "core") if name in plugin)
+    return escaped(f"{standing}, {states.count('pass')} of {len(states)}: {tally(numbers)}")
 
 
 def page_with_table(page: str, reports: Mapping[str, Mapping[str, Any]]) -> str:

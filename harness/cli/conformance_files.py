@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from harness.output import message_of
+from harness.output import message_of, say
 
 if TYPE_CHECKING:
     from harness.conformance.examination import Examination
@@ -98,16 +98,22 @@ def writable_folder(folder: Path) -> None:
 
 
 def read_known(path: Path | None) -> "KnownFailures":
-    """Read the file of known failures; without one, nothing is known. Raises ClickException."""
-    from harness.conformance.catalogue import checks
+    """Read the file of known failures, and warn if another suite wrote it; without a file, nothing is known.
+
+    Raises ClickException.
+    """
+    from harness.conformance.catalogue import SUITE_VERSION, checks
     from harness.conformance.known_failures import KnownFailures, KnownFailuresError
 
     if path is None:
         return KnownFailures(Path(), ())
     try:
-        return KnownFailures.read(path, [check.id for check in checks()])
+        known = KnownFailures.read(path, [check.id for check in checks()])
     except KnownFailuresError as error:
         raise click.UsageError(f"--known-failures {error}") from None
+    if known.suite_version != SUITE_VERSION:
+        say(f"Warning: {path} is of the suite {known.suite_version}; this one, {SUITE_VERSION}, may find more")
+    return known
 
 
 def judged(finding: "Finding", known: "KnownFailures") -> "Finding":

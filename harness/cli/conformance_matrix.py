@@ -85,6 +85,7 @@ def matrix(
                     began=began,
                     state_dir=run.state_dir,
                     cut_short=interruption.reason or made.cut_short,
+                    fail_on=run.options.threshold.fail_on,
                     arguments=options.arguments(ctx, bin_dirs),
                     left_for_good=made.left_for_good,
                 )

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from harness.conformance.finding import Finding
     from harness.conformance.reproduce import Arguments
     from harness.conformance.run import ConformanceRun
+    from harness.conformance.threshold import Threshold
     from harness.libcni.networks import NetworkList
 
 _LEVELS: Final = ("MUST", "SHOULD", "MAY", "CONVENTION")
+_FAIL_ON: Final = ("MUST", "works", "SHOULD", "MAY", "CONVENTION")
 _LISTING: Final = "cni-harness conformance --list"
 
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
@@ -49,6 +51,13 @@ def _complete_section(ctx: click.Context, param: click.Parameter, incomplete: st
     return [name for name in sorted({*names, *chapters}) if name.lower().startswith(wanted)]
 
 
+fail_on_option: Final = click.option(
+    "--fail-on",
+    type=click.Choice(_FAIL_ON),
+    default="works",
+    show_default=True,
+    help="Which violations fail, the others warn: works has each MUST, and each check whose failure has an effect.",
+)
 _number: Final = partial(click.option, type=click.IntRange(min=1), show_default=True, metavar="N")
 _several: Final = partial(click.option, multiple=True)
 _OPTIONS: Final = (
@@ -85,6 +94,7 @@ _OPTIONS: Final = (
         type=click.Choice(_LEVELS),
         help="Only checks of this level, and of the more binding ones before it.",
     ),
+    fail_on_option,
     _several(
         "--section",
         "sections",
@@ -129,7 +139,7 @@ _OPTIONS: Final = (
 
 
 _REPEATED: Final = frozenset(
-    {"profile", "repeat", "preparation", "pod_interface", "watched", "timeout", "chaos", "points"}
+    {"fail_on", "profile", "repeat", "preparation", "pod_interface", "watched", "timeout", "chaos", "points"}
 )
 """The options that a check depends on, besides the plugins' folders, the network and the plugin."""
 
@@ -146,6 +156,14 @@ def selected(ids: Sequence[str], skip: Sequence[str], level: str | None, section
     except SelectionError as error:
         where = "" if error.option == "section" else _LISTING
         raise _unknown(f"--{error.option}", error.given, error.known, where) from None
+
+
+def threshold_of(fail_on: str, level: str | None = None) -> "Threshold":
+    """Return which failures count, by the options --fail-on and --level."""
+    from harness.conformance.sentences import Level
+    from harness.conformance.threshold import FailOn, Threshold
+
+    return Threshold(FailOn(fail_on), Level(level or Level.CONVENTION))
 
 
 def demand_known(option: str, given: Sequence[str], known: Sequence[str]) -> None:
@@ -176,6 +194,7 @@ class ConformanceOptions:
     ids: tuple[str, ...]
     skip: tuple[str, ...]
     level: str | None
+    fail_on: str
     sections: tuple[str, ...]
     preparation: Path | None
     pod_interface: bool
@@ -219,10 +238,9 @@ class ConformanceOptions:
     ) -> "Iterator[ConformanceRun]":
         """Yield the run, which tells its progress on stderr.
 
-        `judge` gets each finding, and returns it, marked if it is known. With `fail_fast` the first that is fatal
+        `judge` gets each finding, and returns it, marked if it is known. With `fail_fast` the first red one
         ends the run. `keeps` tells whether the nodes of failed checks stay. Raises UsageError, NetworkError.
         """
-        from harness.conformance.finding import fatal
         from harness.conformance.run import ConformanceRun
         from harness.conformance.subject import Profile, subjects_of
 
@@ -239,7 +257,7 @@ class ConformanceOptions:
             def tell(finding: "Finding", done: int, total: int) -> None:
                 progress.show(finding, done, total)
                 with halting:
-                    if fail_fast and fatal([finding]) and not options.stop.is_requested:
+                    if fail_fast and finding.is_red and not options.stop.is_requested:
                         options.stop.ask()
 
             yield ConformanceRun(
@@ -268,7 +286,10 @@ class ConformanceOptions:
         from harness.conformance.check_options import CheckOptions
 
         watched = tuple(folder.absolute() for folder in self.watched)
-        options = CheckOptions(self.timeout, watched, self.preparation, pod_interface=self.pod_interface)
+        threshold = threshold_of(self.fail_on, self.level)
+        options = CheckOptions(
+            self.timeout, watched, self.preparation, threshold=threshold, pod_interface=self.pod_interface
+        )
         return replace(options, kills=self.points, killers=self.jobs) if self.chaos else options
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from harness.cli.conformance_options import fail_on_option, threshold_of
 from harness.cli.options import Settings, needs_root, verb
 from harness.output import emit, report_width, say, write
 from harness.table import TextTable
@@ -41,6 +42,7 @@ _FOLDER: Final = click.Path(file_okay=False, path_type=Path, resolve_path=True)
 @click.option(
     "--speaks", default="", metavar="VERSION", help="With --judge: the highest version that the runtime speaks."
 )
+@fail_on_option
 @click.option("--failures", is_flag=True, help="Show only failures.")
 def runtime(
     settings: Settings,
@@ -52,13 +54,15 @@ def runtime(
     names: tuple[str, ...],
     ids: tuple[str, ...],
     speaks: str,
+    fail_on: str,
     failures: bool,
 ) -> int:
     """Hold a container runtime to CNI 1.1.0: containerd, CRI-O, Podman, cnitool or any other.
 
     First --install writes witnesses: plugins that record each of their executions, and network lists that use them.
     Then start and remove pods on these networks. At last --judge compares the records with the specification. The exit
-    code is 1 if a MUST is violated. docs/conformance-of-runtimes.md has the steps for each runtime.
+    code is 1 if a check fails; --fail-on tells which violations are failures. docs/conformance-of-runtimes.md has the
+    steps for each runtime.
     """
     given = [each for each in (installed, judged, own, is_list) if each]
     if len(given) != 1:
@@ -70,7 +74,7 @@ def runtime(
     if installed is not None:
         _install(installed, settings, _networks(names))
         return 0
-    return _judge(_records(judged, settings, names, speaks), checks, settings, failures=failures)
+    return _judge(_records(judged, settings, names, speaks), checks, settings, fail_on=fail_on, failures=failures)
 
 
 def _records(judged: Path | None, settings: Settings, names: tuple[str, ...], speaks: str) -> "Records":
@@ -88,17 +92,20 @@ def _records(judged: Path | None, settings: Settings, names: tuple[str, ...], sp
         raise click.ClickException(str(error)) from None
 
 
-def _judge(records: "Records", checks: "Sequence[RuntimeCheck]", settings: Settings, *, failures: bool) -> int:
+def _judge(
+    records: "Records", checks: "Sequence[RuntimeCheck]", settings: Settings, *, fail_on: str, failures: bool
+) -> int:
+    from harness.conformance.finding import Outcome
     from harness.conformance.runtime_checks.catalogue import judge
     from harness.conformance.runtime_checks.report import document_of_runtime, report_on_runtime
 
-    findings = judge(records, checks)
+    findings = judge(records, checks, threshold_of(fail_on))
     if settings.is_table:
         report = report_on_runtime(findings, every=settings.verbose > 0, only_failures=failures, width=report_width())
         write(report, styled=True)
     else:
         emit(settings.output, document_of_runtime(findings, only_failures=failures), TextTable((), ()))
-    return 1 if any(finding.is_fatal for finding in findings) else 0
+    return 1 if any(finding.outcome is Outcome.FAIL for finding in findings) else 0
 
 
 def _install(records: Path, settings: Settings, networks: "Sequence[RecordedNetwork]") -> None:

@@ -12,9 +12,9 @@ from harness.conformance.check_options import CheckOptions, HangingError, Stoppe
 from harness.conformance.discovery import for_each_delegate
 from harness.conformance.finding import Finding, KeptNode, NotApplicableError, Outcome, ViolationError
 from harness.conformance.node_setup import PreparationError
-from harness.conformance.sentences import Level
 from harness.conformance.sequences import demand_room
 from harness.conformance.subject import Subject
+from harness.conformance.threshold import Threshold
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
 from harness.runtime.site import remove_kept
@@ -23,7 +23,6 @@ from netlink.own_namespaces import in_user_namespace
 from skel.versions import at_least
 
 ORDINARY_ADD: Final = "add-prints-result"
-_BINDING: Final = (Level.MUST, Level.SHOULD)
 _REFUSALS: Final = ("operation not permitted", "permission denied")
 """EPERM and EACCES in the words of C libraries, and of Go in lower case (errno(3))."""
 _QUOTED: Final = 300
@@ -65,7 +64,7 @@ def attempt(check: Check, subject: Subject, *, state_dir: Path, options: CheckOp
             finding = finding._replace(outcome=outcome, detail=f"needs real root: in a user namespace it says {words}")
         else:
             found = violation
-            finding = _violated(finding, violation, executions)
+            finding = _violated(finding, violation, executions, options.threshold)
     except HangingError as error:
         finding = not_examined(finding, error.hang.cause, str(error))
     except Exception as error:  # noqa: BLE001 -- an unforeseen error of one check must not cost all other findings
@@ -92,9 +91,12 @@ def _run(check: Check, trial: Trial) -> str:
         raise
 
 
-def _violated(finding: Finding, violation: ViolationError, executions: Sequence[Execution]) -> Finding:
+def _violated(
+    finding: Finding, violation: ViolationError, executions: Sequence[Execution], threshold: Threshold
+) -> Finding:
+    check = finding.check
     return finding._replace(
-        outcome=Outcome.FAIL if finding.check.level in _BINDING else Outcome.WARN,
+        outcome=Outcome.FAIL if threshold.counts(check.id, check.level) else Outcome.WARN,
         detail=str(violation),
         sent=_sent([violation.execution] if violation.execution else executions),
         got=violation.got,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from harness.conformance.sentences import Level, Sentence, load
 from harness.conformance.subject import Profile
+from harness.conformance.threshold import Effect, effects
 
 if TYPE_CHECKING:
     from harness.conformance.trial import Trial
@@ -44,6 +45,11 @@ class Check(NamedTuple):
         """The sentences that it enforces, the most telling one first."""
         known = load()
         return [known[name] for name in self.sentences]
+
+    @property
+    def effect(self) -> Effect | None:
+        """What happens if the demand is not met; None for nothing that a pod, a node or a runtime notices."""
+        return effects().get(self.id)
 
 
 _registry: dict[str, Check] = {}

@@ -6,6 +6,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
 
+from harness.conformance.threshold import DEFAULT_THRESHOLD, Threshold
 from harness.libcni.execute import Execution
 
 _ENOUGH: Final = 3
@@ -125,5 +126,7 @@ class CheckOptions:
     """Ends a run before its last check."""
     keeps: bool = False
     """Whether the node of a failed check stays, with everything on it."""
+    threshold: Threshold = DEFAULT_THRESHOLD
+    """Which violations are failures; the others are warnings."""
     pod_interface: bool = False
     """Whether the containers of an IPAM plugin have their interface, on one network with the node."""

@@ -17,6 +17,7 @@ from harness.conformance.reproduce import Arguments, this_program
 from harness.conformance.requests import execute
 from harness.conformance.sequences import BARE_PATH
 from harness.conformance.subject import Subject
+from harness.conformance.threshold import FailOn
 from harness.libcni.execute import Executor, PluginNotFoundError
 from harness.runtime.node import Node
 from harness.runtime.site import Site
@@ -52,6 +53,8 @@ class Examination:
     """How the suite came to its rights: "root", "sudo" or "user namespace"."""
     cut_short: str = ""
     """The reason if the run ended before its last check, for example "interrupted"."""
+    fail_on: FailOn = FailOn.WORKS
+    """Which violations are failures; the others are warnings."""
     arguments: Arguments = field(default_factory=Arguments)
     """The arguments that a command needs to repeat a finding (harness.conformance.reproduce)."""
     left_for_good: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -66,6 +69,7 @@ def examination_of(
     began: datetime,
     state_dir: Path,
     cut_short: str = "",
+    fail_on: FailOn = FailOn.WORKS,
     arguments: Arguments | None = None,
     left_for_good: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Examination:
@@ -81,6 +85,7 @@ def examination_of(
         command=(*this_program(), *sys.argv[1:]),
         privileges=privileges(),
         cut_short=cut_short,
+        fail_on=fail_on,
         arguments=arguments or Arguments(),
         left_for_good=dict(left_for_good or {}),
     )

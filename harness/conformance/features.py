@@ -1,7 +1,8 @@
-"""Core and extended conformance: the demands on every plugin of a kind, and the features that a plugin declares.
+"""How a plugin stands: whether it works, core and extended conformance.
 
-Core are the MUSTs of a plugin's profile. A feature is a set of checks; it has passed if none of its checks failed. Each
-check belongs to core or to one feature. IPv6 alone shares its checks with others.
+A plugin works if no check fails whose failure has an effect (effects.yaml). Core are the MUSTs of its profile, also
+those that are violated by their letter only. A feature is a set of checks; it has passed if none of its checks failed.
+Each check belongs to core or to one feature. IPv6 alone shares its checks with others.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from harness.conformance.catalogue import Check, checks
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.sentences import Level
 from harness.conformance.subject import Subject
+from harness.conformance.threshold import effects
 
 
 class FeatureState(StrEnum):
@@ -51,8 +53,9 @@ class Feature(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """The state of core and of each declared feature, by its name; the versions that the plugins were examined in."""
+    """Whether it works, the state of core and of each declared feature, and the versions of the examined lists."""
 
+    works: FeatureState
     core: FeatureState
     extended: Mapping[str, FeatureState]
     versions: tuple[str, ...]
@@ -171,6 +174,7 @@ def standing(findings: Sequence[Finding]) -> Standing:
     found = {finding.check.id: finding for finding in findings}
     wanted = {check.id: check for check in checks() if subject.profile in check.profiles}
     every = {**wanted, **{finding.check.id: finding.check for finding in findings}}.values()
+    works = _state([found.get(check.id) for check in every if check.id in effects()])
     core = _state([found.get(check.id) for check in every if feature_of(check) is None])
     extended = {}
     for feature in FEATURES:
@@ -178,16 +182,17 @@ def standing(findings: Sequence[Finding]) -> Standing:
         mine = [found.get(check.id) for check in every if counts(check)]
         if feature.declares(subject) and any(each and each.outcome is not Outcome.NOT_APPLICABLE for each in mine):
             extended[feature.name] = _state(mine)
-    return Standing(core, extended, (subject.network.cni_version,))
+    return Standing(works, core, extended, (subject.network.cni_version,))
 
 
 def standing_of_all(findings: Sequence[Finding]) -> Standing:
-    """Return how several plugins stand: as the worst of them, in core and in each feature. There is a finding."""
+    """Return how several plugins stand: as the worst of them, in each respect. There is a finding."""
     each = [standing(list(found)) for _, found in groupby(findings, lambda finding: finding.subject)]
     names = [feature.name for feature in FEATURES if any(feature.name in one.extended for one in each)]
     extended = {name: _worst(one.extended[name] for one in each if name in one.extended) for name in names}
     versions = {version for one in each for version in one.versions}
-    return Standing(_worst(one.core for one in each), extended, tuple(sorted(versions)))
+    works, core = _worst(one.works for one in each), _worst(one.core for one in each)
+    return Standing(works, core, extended, tuple(sorted(versions)))
 
 
 def _state(findings: Iterable[Finding | None]) -> FeatureState:

@@ -39,7 +39,7 @@ class PredecessorError(NotApplicableError):
 
 
 class Outcome(StrEnum):
-    """The outcome of a check; a demand that is not binding gives a warning at most."""
+    """The outcome of a check; a violation is a failure if it counts (harness.conformance.threshold), or a warning."""
 
     PASS = "pass"  # noqa: S105 -- no password
     FAIL = "fail"
@@ -93,11 +93,16 @@ class Finding(NamedTuple):
         return 0 < self.failed_runs < self.runs
 
     @property
-    def is_fatal(self) -> bool:
+    def violates_must(self) -> bool:
         """Whether a MUST is violated."""
         return self.outcome is Outcome.FAIL and self.check.level is Level.MUST
 
+    @property
+    def is_red(self) -> bool:
+        """Whether it is a failure that is not known, or a check that did not finish: the exit code is 1 then."""
+        return (self.outcome is Outcome.FAIL and not self.known) or self.outcome is Outcome.ERROR
 
-def fatal(findings: Sequence[Finding]) -> bool:
-    """Tell whether a failure that is not known violates a MUST, or a check did not finish."""
-    return any((finding.is_fatal and not finding.known) or finding.outcome is Outcome.ERROR for finding in findings)
+
+def is_red(findings: Sequence[Finding]) -> bool:
+    """Tell whether one of the findings is red."""
+    return any(finding.is_red for finding in findings)

@@ -5,9 +5,11 @@ Each line names a plugin, a check, and behind "#" the reason. Both names may be 
     bridge            del-netns-gone   # iptables rules stay: project/issues/1
     my-net/portmap    gc-*             # GC is planned
 
-A line that begins with "#" is a comment. The network before the plugin may be omitted.
+A line that begins with "#" is a comment. The network before the plugin may be omitted. A reason may begin with
+"reason:", as in the file that the suite writes; nobody has filled it if nothing follows.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -22,11 +24,14 @@ _FAILED: Final = (Outcome.FAIL, Outcome.WARN)
 _FLAKY: Final = "intermittent"
 """The first word of a reason. It says that the failure comes and goes, so that a pass proves nothing."""
 _LONGEST: Final = 100
-"""Characters of a reason that this program writes."""
+"""Characters of an observation that this program writes."""
+_LABEL: Final = "reason:"
 _HEAD: Final = f"""\
 # Known failures, found by the conformance suite {SUITE_VERSION}: a plugin, a check, and behind "#" the reason.
-# Write your own reasons. A run tells which of these pass; remove their lines then.
+# Write a reason behind each "{_LABEL}": why you live with this failure. Without one, the file is not accepted.
+# A run tells which of these checks pass; remove their lines then.
 """
+_MADE_BY: Final = re.compile(r"^# Known failures, found by the conformance suite (\d\S*):", re.MULTILINE)
 
 
 class KnownFailuresError(Exception):
@@ -57,6 +62,8 @@ class KnownFailures:
 
     path: Path
     entries: tuple[KnownFailure, ...]
+    suite_version: str = SUITE_VERSION
+    """The version of the suite that wrote the file; the present one if the file does not say."""
 
     @classmethod
     def read(cls, path: Path, ids: Sequence[str]) -> Self:
@@ -73,7 +80,8 @@ class KnownFailures:
                     entries.append(entry)
             except ValueError as error:
                 raise KnownFailuresError(f"{path}, line {number}: {error}") from None
-        return cls(path, tuple(entries))
+        made_by = _MADE_BY.search(text)
+        return cls(path, tuple(entries), made_by[1] if made_by else SUITE_VERSION)
 
     def marked(self, finding: Finding) -> Finding:
         """Return the finding, with the reason of the first line that knows the failure."""
@@ -102,16 +110,17 @@ class KnownFailures:
 
 
 def known_failures_file(findings: Sequence[Finding]) -> str:
-    """Return a file that knows all failures among these findings.
+    """Return a file that names all failures among these findings.
 
-    The reason is the known one, otherwise the observation, which the maintainer replaces.
+    The reason is the known one. Of a new failure it is left for the maintainer, below a comment with the observation.
     """
     rows: dict[tuple[str, str], str] = {}
     for finding in findings:
         if finding.outcome is Outcome.FAIL:
             place = f"{finding.subject.network.name}/{finding.subject.type}"
-            rows.setdefault((place, finding.check.id), finding.known or _observation(finding))
-    return _HEAD + "".join(f"{plugin} {check}  # {reason}\n" for (plugin, check), reason in rows.items())
+            row = f"{place} {finding.check.id}  # {finding.known or _LABEL}\n"
+            rows.setdefault((place, finding.check.id), row if finding.known else f"# {_observation(finding)}\n{row}")
+    return _HEAD + "".join(rows.values())
 
 
 def _observation(finding: Finding) -> str:
@@ -129,8 +138,9 @@ def _entry(number: int, line: str, ids: Sequence[str]) -> KnownFailure | None:
     if len(words) != len(("plugin", "check")):
         raise ValueError(f"a plugin and a check are expected before the #, not {names.strip()!r}")
     plugin, check = words
-    if not reason.strip():
+    reason = reason.strip().removeprefix(_LABEL).strip()
+    if not reason:
         raise ValueError(f"{plugin} {check}: the reason is missing; write it behind a #")
     if not any(fnmatchcase(each, check) for each in ids):
         raise ValueError(f"there is no check {check}")
-    return KnownFailure(number, plugin, check, reason.strip())
+    return KnownFailure(number, plugin, check, reason)

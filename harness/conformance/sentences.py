@@ -6,7 +6,7 @@ from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import yaml
 
@@ -66,11 +66,15 @@ def parse(text: str) -> Mapping[str, Sentence]:
     return MappingProxyType(sentences)
 
 
+def read_yaml(text: str) -> Any:  # noqa: ANN401 -- as YAML has it
+    """Return the document of a text in YAML."""
+    # The loader in C needs a tenth of the time; not every PyYAML is built with it.
+    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 -- either is a safe loader
+
+
 def _entries(text: str) -> Iterator[Mapping[str, object]]:
     """Yield each sentence's fields, together with the fields of its section."""
-    # The loader in C needs a tenth of the time; not every PyYAML is built with it.
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    for section in yaml.load(text, loader):  # noqa: S506 -- either is a safe loader
+    for section in read_yaml(text):
         match section:
             case {"sentences": [*entries], **shared}:
                 yield from ({**shared, **entry} for entry in entries)

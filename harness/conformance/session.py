@@ -23,6 +23,7 @@ from harness.conformance.reproduce import Arguments, command_of
 from harness.conformance.selection import Selection, SelectionError
 from harness.conformance.sentences import Level
 from harness.conformance.subject import Profile, Subject, subjects_of
+from harness.conformance.threshold import FailOn, Threshold
 from harness.libcni.execute import PluginError
 from harness.libcni.networks import NetworkError, read_network_file
 from harness.output import printable
@@ -78,6 +79,7 @@ class _Suite:
             declaration["timeout"],
             watched,
             Path(prepare) if prepare else None,
+            threshold=_threshold(declaration),
             pod_interface=declaration["pod_interface"],
         )
         self._arguments = _arguments(declaration, self._options)
@@ -144,7 +146,6 @@ def _items(declaration: Mapping[str, Any]) -> Iterator[tuple[str, _Item]]:
     """Yield the items by name. Raises NetworkError, _DeclarationError."""
     profile, plugins, level = declaration["profile"], declaration["plugins"], declaration["level"]
     _demand_known("profile", [profile] if profile else [], list(Profile))
-    _demand_known("level", [level] if level else [], list(Level))
     network = read_network_file(Path(declaration["conf"]))
     folders = [Path(folder) for folder in declaration["bin_dirs"]]
     subjects = list(subjects_of(network, folders, profile=Profile(profile) if profile else None, only=plugins))
@@ -165,6 +166,14 @@ def _items(declaration: Mapping[str, Any]) -> Iterator[tuple[str, _Item]]:
                 yield f"{label}[{check.id}]", _Item(subject, expected, check)
 
 
+def _threshold(declaration: Mapping[str, Any]) -> Threshold:
+    """Return which failures count. Raises _DeclarationError."""
+    fail_on, level = declaration["fail_on"], declaration["level"]
+    _demand_known("fail_on", [fail_on], list(FailOn))
+    _demand_known("level", [level] if level else [], list(Level))
+    return Threshold(FailOn(fail_on), Level(level or Level.CONVENTION))
+
+
 def _demand_known(what: str, given: Sequence[str], known: Sequence[str]) -> None:
     if missing := [name for name in given if name not in known]:
         raise _DeclarationError(f"{what}: there is no {', '.join(missing)}")
@@ -177,6 +186,8 @@ def _arguments(declaration: Mapping[str, Any], options: CheckOptions) -> Argumen
         words.append(f"--timeout={options.timeout:g}")
     if options.preparation:
         words.append(f"--prepare={options.preparation}")
+    if (fail_on := options.threshold.fail_on) is not Threshold.fail_on:
+        words.append(f"--fail-on={fail_on}")
     if options.pod_interface:
         words.append("--pod-interface")
     if declaration["profile"]:

@@ -10,7 +10,7 @@ import pytest
 from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.examiner import Examiner
-from harness.conformance.finding import Finding, Outcome, fatal
+from harness.conformance.finding import Finding, Outcome, is_red
 from harness.conformance.run import ConformanceRun, examine
 from harness.conformance.subject import Profile, Subject
 from harness.libcni.networks import parse_network_list
@@ -185,7 +185,7 @@ exec {SOUND_ONE}
     findings = found(subject(Profile.INTERFACE, bin_dir), names, tmp_path)
 
     assert failed(findings) == {"del-twice"}
-    assert fatal(list(findings.values()))
+    assert is_red(list(findings.values()))
     assert unexamined(findings) == dict.fromkeys(("del-undoes-add", *names[2:4]), "del-twice")
 
 

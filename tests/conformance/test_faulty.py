@@ -14,6 +14,7 @@ from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.sentences import Level
 from harness.conformance.subject import Profile
+from harness.conformance.threshold import without_effect
 from launch import PLUGINS
 from tests.conformance.subjects import SOUND, Faulty, faulty_plugins, install, run_check, subject
 from tests.nodes import HANG, with_enough_time
@@ -50,8 +51,8 @@ def test_a_faulty_plugin_is_caught(faulty: Faulty, name: str, sound_bin_dir: Pat
 
     finding = with_enough_time(find, first=6.0 if faulty.hangs else HANG)
 
-    binding = check.level in {Level.MUST, Level.SHOULD}
-    assert finding.outcome is (Outcome.FAIL if binding else Outcome.WARN), finding.detail
+    counts = check.level is Level.MUST or check.effect is not None
+    assert finding.outcome is (Outcome.FAIL if counts else Outcome.WARN), finding.detail
     assert finding.expected in finding.detail
     assert finding.got in finding.detail
     assert faulty.says in finding.detail
@@ -73,6 +74,29 @@ def test_sound_plugin_passes_each_check(
     catches = any(name in faulty.caught_by and plugin == faulty.plugin for faulty in FAMILY)
     allowed = {Outcome.PASS} if catches else {Outcome.PASS, Outcome.NOT_APPLICABLE}
     assert finding.outcome in allowed, finding.detail
+
+
+def test_a_faulty_plugin_fails_by_default_unless_nothing_notices_its_fault() -> None:
+    green = {faulty.path.name for faulty in FAMILY if all(name in without_effect() for name in faulty.caught_by)}
+    by_its_letter = {name for name in without_effect() if CHECKS[name].level is Level.MUST}
+
+    assert green - {each.path.name for each in FAMILY if by_its_letter & {*each.caught_by}} == {
+        "about-itself-freely",  # people read the line
+        "busy-is-broken",  # the runtime tries again
+        "check-before-its-version",  # runtimes do not send a verb to such a version
+        "delegate-unheard",  # the delegate's error arrives, its words on stderr do not
+        "error-code-as-exit-code",  # runtimes tell 0 from all others
+        "error-code-made-up",  # runtimes show the code
+        "error-of-another-version",  # runtimes read an error of any version
+        "error-without-version",
+        "fails-by-hand",  # no runtime executes it without a verb
+        "gc-tells-what-it-did",  # runtimes do not read it
+        "mute-by-hand",
+        "status-always-ready-for-addresses",  # the specification leaves it to the plugin
+        "status-before-its-version",
+        "variables-one-at-a-time",  # people read the error
+        "version-wants-a-path",  # runtimes send it
+    }
 
 
 def test_every_check_catches_a_fault() -> None:

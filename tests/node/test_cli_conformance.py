@@ -23,6 +23,7 @@ pytestmark = pytest.mark.sudo
 
 SCHEMA = json.loads(resources("harness.conformance.report").joinpath("report.schema.json").read_text())
 AT_SECOND_DEL = '[ "$CNI_COMMAND" = DEL ] && ! mkdir {}/"deleted-$CNI_CONTAINERID" 2>/dev/null'
+VERDICT = "fail: CNI 1.0.0 works: fail; core: fail; extended: 0 of 1"
 QUICK = ("--check", "del-twice", "--check", "version-result")
 
 
@@ -50,6 +51,7 @@ def test_every_plugin_of_the_list_and_its_ipam_plugin_is_examined(cli: Cli, tmp_
         "warn": 0,
         "n/a": 0,
         "not examined": 0,
+        "known": 0,
         "must_failed": 0,
         "must_known": 0,
     }
@@ -107,7 +109,7 @@ def test_a_run_is_reported_in_every_form(cli: Cli, tmp_path: Path) -> None:
     assert document["cut_short"] == ""
     [failed] = [each for each in document["checks"] if each["outcome"] == "fail"]
     assert ("DEL", 3) in {(call["verb"], call["exit_code"]) for call in failed["transcript"]}
-    assert (document["plugins"][0]["core"], document["verdict"]) == ("fail", "CNI 1.0.0 core: fail; extended: 0 of 1")
+    assert (document["plugins"][0]["core"], document["verdict"]) == ("fail", VERDICT)
     assert "link net0" in document["plugins"][0]["left_for_good"]
     told = [files[ending].read_text() for ending in FORMATS if ending != ".svg"]
     assert all("a bridge, v7.8" in text and "del-twice" in text for text in told)
@@ -122,14 +124,50 @@ def test_report_names_sudo_as_the_privileges(cli: Cli) -> None:
     assert cli.json("conformance", *QUICK)["privileges"] == "sudo"
 
 
-@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
-def test_failed_should_is_reported_with_exit_code_0(cli: Cli, tmp_path: Path) -> None:
-    shadow(cli, tmp_path, "bridge", '[ "$CNI_COMMAND" = DEL ] && [ -z "$CNI_NETNS" ] && exit 1')
+EMPTY_NETNS = ("del-netns-empty", '[ "$CNI_COMMAND" = DEL ] && [ -z "$CNI_NETNS" ] && exit 1')
+MUTE = ("about", '[ -z "$CNI_COMMAND" ] && exit 1')
 
-    document = cli.json("conformance", "--plugin", "bridge", "--check", "del-netns-empty")
 
-    assert [(each["level"], each["outcome"]) for each in document["checks"]] == [("SHOULD", "fail")]
+@pytest.mark.parametrize(
+    ("fault", "options", "outcome"),
+    [
+        (EMPTY_NETNS, (), "fail"),  # a SHOULD with an effect
+        (EMPTY_NETNS, ("--fail-on", "MUST"), "warn"),
+        (MUTE, (), "warn"),  # a CONVENTION without one
+        (MUTE, ("--fail-on", "CONVENTION"), "fail"),
+    ],
+)
+def test_exit_code_and_reports_say_the_same(
+    cli: Cli, tmp_path: Path, fault: tuple[str, str], options: tuple[str, ...], outcome: str
+) -> None:
+    name, script = fault
+    shadow(cli, tmp_path, "bridge", script)
+    files = [tmp_path / f"report{ending}" for ending in (".xml", ".tap", ".svg")]
+    asked = ("--plugin", "bridge", "--check", name, *(word for file in files for word in ("--report", str(file))))
+
+    run = cli.run("conformance", *asked, *options, "-o", "json", check=False)
+
+    document, (junit, tap, badge) = json.loads(run.stdout), [file.read_text() for file in files]
+    fails = outcome == "fail"
+    assert outcomes(document) == {("bridge", name): outcome}
+    assert run.returncode == fails
+    assert document["verdict"].startswith("fail: CNI" if fails else "pass: CNI")
     assert document["summary"]["must_failed"] == 0
+    assert ("<failure " in junit, "\nnot ok " in tap, "#b3261e" in badge) == (fails, fails, fails)
+
+
+def test_what_level_leaves_out_does_not_fail(cli: Cli, tmp_path: Path) -> None:
+    leaves = '[ "$CNI_COMMAND" = DEL ] && { [ -n "$CNI_NETNS" ] && touch "/var/lib/cni/$CNI_CONTAINERID"; exit 0; }'
+    shadow(cli, tmp_path, "bridge", leaves)
+    asked = ("conformance", "--plugin", "bridge", "--check", "parallel-delete", "-o", "json")
+
+    whole = cli.run(*asked, check=False)
+    musts = cli.run(*asked, "--level", "MUST", check=False)
+
+    expected = {("bridge", "parallel-delete"): "not examined", ("bridge", "del-undoes-add"): "fail"}
+    assert outcomes(json.loads(whole.stdout)) == expected
+    assert outcomes(json.loads(musts.stdout)) == {**expected, ("bridge", "del-undoes-add"): "warn"}
+    assert (whole.returncode, musts.returncode) == (1, 0)
 
 
 @pytest.mark.slow("runs of the suite; its report and exit code are in make test")
@@ -148,6 +186,7 @@ def test_failures_alone_can_be_shown(cli: Cli, tmp_path: Path) -> None:
         "warn": 0,
         "n/a": 0,
         "not examined": 0,
+        "known": 0,
         "must_failed": 1,
         "must_known": 0,
     }

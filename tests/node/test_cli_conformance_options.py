@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.conformance.catalogue import SUITE_VERSION
 from netlink.namespace import remove_namespace
 from tests.cli import Cli, bridge_network
 from tests.nodes import HANG
@@ -68,15 +69,25 @@ def test_the_first_file_of_known_failures_is_written(cli: Cli, tmp_path: Path) -
     known = tmp_path / "ci" / "known.txt"
 
     first = cli.run(*EXAMINED, *THREE, "--save-known", str(known), check=False)
+    unread = cli.run(*EXAMINED, *THREE, "--known-failures", str(known), check=False)
+    written = known.read_text()
+    known.write_text(written.replace("reason:\n", "reason: issue 8\n").replace(SUITE_VERSION, "1.1.0-2"))
     second = cli.run(*EXAMINED, *THREE, "--known-failures", str(known))
 
     assert first.returncode == 1
     assert first.stdout.endswith(f"  reports:\n    {known}\n")
-    assert known.read_text().splitlines()[2:] == [
-        "net/bridge del-netns-empty  # SHOULD: exit code 1, and nothing said",
-        "net/bridge check-after-add  # MUST: exit code 7, and nothing said",
+    assert written.splitlines()[3:] == [
+        "# SHOULD: exit code 1, and nothing said",
+        "net/bridge del-netns-empty  # reason:",
+        "# MUST: exit code 7, and nothing said",
+        "net/bridge check-after-add  # reason:",
     ]
+    assert (unread.returncode, unread.stderr.count("line 5: net/bridge del-netns-empty: the reason is missing")) == (
+        2,
+        1,
+    )
     assert "2 of them known" in second.stdout
+    assert f"Warning: {known} is of the suite 1.1.0-2; this one, {SUITE_VERSION}, may find more\n" in second.stderr
 
 
 @pytest.mark.mostly_slow(4, "each option; a part is in make test")

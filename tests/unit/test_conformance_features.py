@@ -83,11 +83,14 @@ def test_a_feature_without_a_check_that_applies_is_not_declared() -> None:
     found = without(every_finding(bridge("1.0.0")), "gc-", "status-")
 
     assert {"GC", "STATUS"}.isdisjoint(standing(found).extended)
-    assert verdict(found) == "CNI 1.0.0 core: pass; extended: 13 of 13"
+    assert verdict(found) == "pass: CNI 1.0.0 works: pass; core: pass; extended: 13 of 13"
 
 
 def test_a_plugin_without_faults_passes() -> None:
-    assert verdict(every_finding(bridge("1.1.0", DUAL_STACK))) == "CNI 1.1.0 core: pass; extended: 16 of 16"
+    assert (
+        verdict(every_finding(bridge("1.1.0", DUAL_STACK)))
+        == "pass: CNI 1.1.0 works: pass; core: pass; extended: 16 of 16"
+    )
 
 
 def test_a_must_of_a_feature_fails_the_feature_and_not_core() -> None:
@@ -97,8 +100,25 @@ def test_a_must_of_a_feature_fails_the_feature_and_not_core() -> None:
     assert [name for name, state in found.extended.items() if state is FeatureState.FAIL] == ["CHECK", "GC"]
 
 
+@pytest.mark.parametrize(
+    ("check", "works", "core"),
+    [
+        ("variable-named", FeatureState.PASS, FeatureState.FAIL),  # a MUST by its letter
+        ("del-undoes-add", FeatureState.FAIL, FeatureState.PASS),
+        ("containerd-stops", FeatureState.FAIL, FeatureState.PASS),
+        ("about", FeatureState.PASS, FeatureState.PASS),
+    ],
+)
+def test_a_plugin_works_by_the_effects_of_its_failures(check: str, works: FeatureState, core: FeatureState) -> None:
+    found = standing(every_finding(bridge(), check))
+
+    assert (found.works, found.core) == (works, core)
+
+
 def test_a_must_of_core_fails_core_and_no_feature() -> None:
-    assert verdict(every_finding(bridge(), "del-twice")) == "CNI 1.1.0 core: fail; extended: 15 of 15"
+    assert (
+        verdict(every_finding(bridge(), "del-twice")) == "fail: CNI 1.1.0 works: fail; core: fail; extended: 15 of 15"
+    )
 
 
 def test_ipv6_shares_its_checks() -> None:
@@ -129,10 +149,10 @@ def test_core_is_partial_if_a_must_was_not_examined_or_not_run() -> None:
     whole = every_finding(bridge())
     blocked = every_finding(bridge(), "del-twice", outcome=Outcome.NOT_EXAMINED)
 
-    assert verdict(blocked) == "CNI 1.1.0 core: partial; extended: 15 of 15"
-    assert verdict(whole[:5]).startswith("CNI 1.1.0 core: partial; extended: 0 of ")
+    assert verdict(blocked) == "pass: CNI 1.1.0 works: partial; core: partial; extended: 15 of 15"
+    assert verdict(whole[:5]).startswith("pass: CNI 1.1.0 works: partial; core: partial; extended: 0 of ")
     assert verdict([each for each in whole if each.check.id != "stdout-full"]).endswith(
-        "core: pass; extended: 14 of 15"
+        "works: partial; core: pass; extended: 14 of 15"
     )
 
 
@@ -141,7 +161,7 @@ def test_of_several_plugins_the_worst_counts() -> None:
     sound = every_finding(bridge(), "check-interface-missing")
     spoilt = every_finding(ipam, "del-twice", "gc-keeps-valid")
 
-    assert verdict([*sound, *spoilt]) == "CNI 1.0.0 to 1.1.0 core: fail; extended: 13 of 15"
+    assert verdict([*sound, *spoilt]) == "fail: CNI 1.0.0 to 1.1.0 works: fail; core: fail; extended: 13 of 15"
 
 
 def test_empty_run_is_no_pass() -> None:
@@ -153,5 +173,5 @@ def test_failure_is_known_only_if_each_one_is() -> None:
     known = [each._replace(known="reported") if each.outcome is Outcome.FAIL else each for each in found]
     in_part = [each._replace(known="") if each.check.id == "del-twice" else each for each in known]
 
-    assert "core: fail (known);" in verdict(known)
-    assert "core: fail;" in verdict(in_part)
+    assert "pass: CNI 1.1.0 works: fail (known); core: fail (known);" in verdict(known)
+    assert "fail: CNI 1.1.0 works: fail; core: fail;" in verdict(in_part)

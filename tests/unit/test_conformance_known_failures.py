@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.finding import Finding, Outcome, fatal
+from harness.conformance.catalogue import SUITE_VERSION
+from harness.conformance.finding import Finding, Outcome, is_red
 from harness.conformance.known_failures import KnownFailures, KnownFailuresError, known_failures_file
 from harness.conformance.sentences import Level
 from harness.conformance.subject import Profile
@@ -61,12 +62,12 @@ def test_the_network_counts_if_it_is_named(known: KnownFailures) -> None:
     assert known.marked(finding("version-result", Outcome.FAIL, subject=elsewhere)).known != ""
 
 
-def test_only_failures_that_are_not_known_are_fatal(known: KnownFailures) -> None:
+def test_only_failures_that_are_not_known_are_red(known: KnownFailures) -> None:
     findings = [known.marked(each) for each in (found("del-twice"), found("version-result", plugin="host-local"))]
 
-    assert not fatal(findings)
-    assert fatal([*findings, known.marked(found("gc-keeps"))])
-    assert fatal([known.marked(found("del-twice", Outcome.ERROR))])
+    assert not is_red(findings)
+    assert is_red([*findings, known.marked(found("gc-keeps"))])
+    assert is_red([known.marked(found("del-twice", Outcome.ERROR))])
 
 
 @pytest.mark.parametrize(
@@ -106,6 +107,7 @@ def test_patterns_are_not_outdated_by_a_run_of_one_check(known: KnownFailures) -
         ("bridge xyz-* # none\n", ", line 1: there is no check xyz-*"),
         ("bridge del-twice\n", ", line 1: bridge del-twice: the reason is missing; write it behind a #"),
         ("bridge del-twice #  \n", ", line 1: bridge del-twice: the reason is missing; write it behind a #"),
+        ("bridge del-twice # reason: \n", ", line 1: bridge del-twice: the reason is missing; write it behind a #"),
         ("del-twice # why\n", ", line 1: a plugin and a check are expected before the #, not 'del-twice'"),
         ("bridge del-twice MUST # why\n", ", line 1: a plugin and a check are expected before the #"),
     ],
@@ -137,14 +139,30 @@ def test_written_file_of_known_failures_covers_its_findings(path: Path) -> None:
 
     path.write_text(known_failures_file([*failures, *failures, *others]))
 
-    assert path.read_text().splitlines()[2:] == [
-        "testnet/bridge del-twice  # SHOULD: exit code 1: \\x1b[31m{}",
-        f"testnet/host-local gc-keeps  # MUST: {('word ' * 50)[:100]}…",
-        "testnet/bridge version-result  # intermittent, 1 of 6 runs: MUST: none",
+    assert path.read_text().splitlines()[3:] == [
+        "# SHOULD: exit code 1: \\x1b[31m{}",
+        "testnet/bridge del-twice  # reason:",
+        f"# MUST: {('word ' * 50)[:100]}…",
+        "testnet/host-local gc-keeps  # reason:",
+        "# intermittent, 1 of 6 runs: MUST: none",
+        "testnet/bridge version-result  # reason:",
     ]
+    with pytest.raises(KnownFailuresError, match="line 5: testnet/bridge del-twice: the reason is missing"):
+        KnownFailures.read(path, IDS)
+    path.write_text(path.read_text().replace("# reason:\n", "# reason: issue 8\n"))
     known = KnownFailures.read(path, IDS)
+    assert {each.reason for each in known.entries} == {"issue 8"}
     assert all(known.marked(each).known for each in failures)
     assert not any(known.marked(each).known for each in others)
+
+
+def test_a_file_tells_which_suite_has_written_it(path: Path) -> None:
+    path.write_text(known_failures_file([]))
+    assert KnownFailures.read(path, IDS).suite_version == SUITE_VERSION
+    path.write_text(path.read_text().replace(SUITE_VERSION, "1.1.0-2"))
+    assert KnownFailures.read(path, IDS).suite_version == "1.1.0-2"
+    path.write_text(FILE)
+    assert KnownFailures.read(path, IDS).suite_version == SUITE_VERSION
 
 
 def test_known_reasons_stay_in_the_next_file(known: KnownFailures) -> None:

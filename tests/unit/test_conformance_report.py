@@ -8,7 +8,7 @@ import pytest
 
 from harness.conformance.catalogue import SPEC_VERSION, SUITE_VERSION
 from harness.conformance.examination import ExaminedFile
-from harness.conformance.finding import Outcome, fatal
+from harness.conformance.finding import Outcome, is_red
 from harness.conformance.report.document import document
 from harness.conformance.report.heading import heading, verdict
 from harness.conformance.report.junit import junit
@@ -55,6 +55,7 @@ def test_the_document_has_every_check_and_counts_them() -> None:
         "warn": 1,
         "n/a": 1,
         "not examined": 0,
+        "known": 0,
         "must_failed": 1,
         "must_known": 0,
     }
@@ -70,6 +71,7 @@ def test_the_document_has_every_check_and_counts_them() -> None:
         "sentence": RULE.text,
         "sentences": [RULE.id],
         "level": "MUST",
+        "effect": "",
         "outcome": "fail",
         "detail": "expected A; got B",
         "sent": "CNI_COMMAND=DEL /nowhere/bridge <<< '{\"a\": 1}'",
@@ -97,6 +99,7 @@ def test_failed_should_is_not_counted_as_must() -> None:
         "warn": 0,
         "n/a": 0,
         "not examined": 0,
+        "known": 0,
         "must_failed": 0,
         "must_known": 0,
     }
@@ -107,23 +110,25 @@ def test_a_must_that_is_known_is_counted_apart_and_said_in_the_verdict() -> None
     told = json.loads(json.dumps(document(examination(known))))
 
     assert (told["summary"]["must_failed"], told["summary"]["must_known"]) == (0, 1)
-    assert told["verdict"] == "CNI 1.0.0 core: fail (known); extended: none"
-    assert not fatal([known])
-    assert verdict([known, FAILED]) == "CNI 1.0.0 core: fail; extended: none"
+    assert told["verdict"] == "pass: CNI 1.0.0 works: partial; core: fail (known); extended: none"
+    assert told["summary"]["known"] == 1
+    assert not is_red([known])
+    assert verdict([known, FAILED]) == "fail: CNI 1.0.0 works: partial; core: fail; extended: none"
 
 
 @pytest.mark.parametrize(
-    ("outcome", "level", "is_fatal"),
+    ("outcome", "level", "red"),
     [
         (Outcome.FAIL, Level.MUST, True),
-        (Outcome.FAIL, Level.SHOULD, False),
+        (Outcome.FAIL, Level.CONVENTION, True),
+        (Outcome.WARN, Level.SHOULD, False),
         (Outcome.ERROR, Level.SHOULD, True),
         (Outcome.WARN, Level.CONVENTION, False),
         (Outcome.NOT_APPLICABLE, Level.MUST, False),
     ],
 )
-def test_fatal_findings_are_failed_musts_and_errors(outcome: Outcome, level: Level, is_fatal: bool) -> None:  # noqa: FBT001 -- a parameter
-    assert fatal([PASSED, finding("other", outcome, level=level)]) is is_fatal
+def test_failures_and_errors_of_any_level_are_red(outcome: Outcome, level: Level, red: bool) -> None:  # noqa: FBT001 -- a parameter
+    assert is_red([PASSED, finding("other", outcome, level=level)]) is red
 
 
 def test_failures_alone_are_shown_and_all_are_counted() -> None:
@@ -179,6 +184,7 @@ def test_junit_has_a_testsuite_for_each_plugin() -> None:
         "cniVersion": "1.0.0",
         "verdict": verdict(FINDINGS[:5]),
         "suite": f"{SUITE_VERSION}, for SPEC.md {SPEC_VERSION}",
+        "fail on": "works",
         "executable": f"/nowhere/bridge, sha256 {'ab' * 32}, CNI bridge plugin v1.2.3",
         "kernel": "6.1.0-test",
         "date": "2026-11-23T09:30:00+01:00",

@@ -63,7 +63,19 @@ def test_every_option_that_a_check_depends_on_is_repeated() -> None:
     chosen = ("--check", "del-*", "--skip", "x", "--level", "MUST", "--section", "2", "--plugin", "p", "--jobs", "3")
     written = ("--report", "r.html", "--keep", "--known-failures", "k", "--save-known", "s", "--failures", "-v")
     wanted = (
-        *("--profile", "ipam", "--prepare", "/usr/bin/env", "--pod-interface", "--watch", "/x", "--watch", "/y"),
+        *(
+            "--profile",
+            "ipam",
+            "--fail-on",
+            "MAY",
+            "--prepare",
+            "/usr/bin/env",
+            "--pod-interface",
+            "--watch",
+            "/x",
+            "--watch",
+            "/y",
+        ),
         *("--repeat", "3", "--timeout", "9", "--chaos", "--points", "7"),
     )
     where = ("--bin-dir", "/", "--conf", "c", "--network", "n")

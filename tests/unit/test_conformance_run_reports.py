@@ -274,19 +274,19 @@ def test_markdown_has_hostile_words_in_fences_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("findings", "colour", "words"),
+    ("findings", "colour", "said", "words"),
     [
-        ((finding("fails", Outcome.FAIL),), "#b3261e", "core: fail; extended: none"),
-        ((finding("passes"),), "#8a6100", "core: partial; extended: none"),
+        ((finding("fails", Outcome.FAIL),), "#b3261e", "fail", "works: partial; core: fail; extended: none"),
+        ((finding("passes"),), "#8a6100", "pass", "works: partial; core: partial; extended: none"),
     ],
 )
-def test_the_badge_tells_the_verdict(findings: tuple[Finding, ...], colour: str, words: str) -> None:
+def test_the_badge_tells_the_verdict(findings: tuple[Finding, ...], colour: str, said: str, words: str) -> None:
     drawing = ET.fromstring(written(".svg", *findings))  # noqa: S314 -- our own
     space = {"s": "http://www.w3.org/2000/svg"}
 
     assert drawing.get("role") == "img"
-    assert drawing.findtext("s:title", namespaces=space) == drawing.get("aria-label") == f"CNI 1.0.0 {words}"
-    assert [each.text for each in drawing.iterfind(".//s:text", space)] == ["CNI 1.0.0", words]
+    assert drawing.findtext("s:title", namespaces=space) == drawing.get("aria-label") == f"{said}: CNI 1.0.0 {words}"
+    assert [each.text for each in drawing.iterfind(".//s:text", space)] == ["CNI 1.0.0", f"{said}: {words}"]
     assert colour in {each.get("fill") for each in drawing.iterfind(".//s:rect", space)}
 
 

@@ -210,7 +210,7 @@ def test_the_summary_has_the_verdict_first_and_then_figures() -> None:
 
     verdict, *lines = summed(findings, cut_short="interrupted", files=[Path("/a/report.json"), Path("/b.xml")])
 
-    assert re.fullmatch(r"CNI 1\.0\.0 core: \w+; extended: .*", verdict)
+    assert re.fullmatch(r"fail: CNI 1\.0\.0 works: \w+; core: \w+; extended: .*", verdict)
     assert lines == [
         "  cut short: interrupted",
         "  bridge (interface), testnet: 1 pass, 2 fail, 1 error, 1 warn, 1 n/a, 1 not",

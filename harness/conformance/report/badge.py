@@ -1,14 +1,17 @@
 """The verdict as a badge: a small picture in SVG, which loads nothing."""
 
+import re
 from html import escape
 from typing import Final
 
 from harness.conformance.examination import Examination
 from harness.conformance.features import FeatureState, standing_of_all
+from harness.conformance.finding import is_red
 from harness.conformance.report.heading import verdict
 
 _GROUND: Final = {FeatureState.PASS: "#1a7f37", FeatureState.PARTIAL: "#8a6100", FeatureState.FAIL: "#b3261e"}
 """White on each has a contrast of 4.5 or more."""
+_VERDICT: Final = re.compile("(pass|fail): (CNI .*?) (works: .*)")
 _HEIGHT: Final = 20
 _PADDING: Final = 7
 _NARROW: Final = frozenset("fijlrt.,:;1 ")
@@ -16,18 +19,26 @@ _NARROW: Final = frozenset("fijlrt.,:;1 ")
 
 
 def to_svg(examination: Examination) -> str:
-    """Return the badge: the specification on the left, the verdict on the right, in green, brown or red.
+    """Return the badge: the specification on the left, the verdict on the right.
 
-    A run that was cut short is at most partial.
+    It is red if the verdict is "fail". It is green if the plugins work, core passes, and the run was not cut short,
+    otherwise brown.
     """
     text = verdict(examination.findings)
-    state = standing_of_all(examination.findings).core if examination.findings else FeatureState.PARTIAL
-    if examination.cut_short and state is FeatureState.PASS:
-        state = FeatureState.PARTIAL
-    name, _, said = text.partition(" core: ") if " core: " in text else ("CNI", "", text)
+    found = _VERDICT.fullmatch(text)
+    name, said = (found[2], f"{found[1]}: {found[3]}") if found else ("CNI", text)
     if examination.cut_short:
         said += " (incomplete)"
-    return _drawing(name, f"core: {said}" if " core: " in text else said, _GROUND[state], text)
+    return _drawing(name, said, _GROUND[_state(examination)], text)
+
+
+def _state(examination: Examination) -> FeatureState:
+    if is_red(examination.findings):
+        return FeatureState.FAIL
+    if examination.cut_short or not examination.findings:
+        return FeatureState.PARTIAL
+    found = standing_of_all(examination.findings)
+    return FeatureState.PASS if found.works is found.core is FeatureState.PASS else FeatureState.PARTIAL
 
 
 def _drawing(left: str, right: str, ground: str, title: str) -> str:

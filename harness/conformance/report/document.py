@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from harness.conformance.examination import Examination
 from harness.conformance.features import Standing
-from harness.conformance.finding import Finding
+from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.heading import verdict
 from harness.conformance.report.plugin_report import PluginReport, plugin_reports
 from harness.conformance.report.transcript import calls
@@ -23,10 +23,10 @@ def document(
 ) -> dict[str, object]:
     """Return the run as a JSON object; its summary counts all findings, also those that are not shown.
 
-    `must_failed` counts the violations of a MUST that are not known; these and the errors determine the exit code.
-    `must_known` counts the others. `kept` is the node that stays, null for none.
-    `seconds` is the duration of the check. `transcript` is empty for a check that passed or did not apply, unless
-    `every_transcript`.
+    `known` counts the failures that are known; the other failures, and the errors, determine the exit code.
+    `must_failed` counts the violations of a MUST that are not known, `must_known` the others. `kept` is the node that
+    stays, null for none. `seconds` is the duration of the check. `transcript` is empty for a check that passed or did
+    not apply, unless `every_transcript`.
     """
     findings = examination.findings
     shown = [finding for finding in findings if is_shown(finding, only_failures=only_failures)]
@@ -44,6 +44,7 @@ def header(examination: Examination) -> dict[str, object]:
         "suite_version": examination.suite_version,
         "spec_version": examination.spec_version,
         "verdict": verdict(examination.findings),
+        "fail_on": str(examination.fail_on),
         "cut_short": examination.cut_short,
         "date": examination.began.isoformat(timespec="seconds"),
         "kernel": examination.kernel,
@@ -57,15 +58,18 @@ def header(examination: Examination) -> dict[str, object]:
 
 
 def summary(findings: Sequence[Finding]) -> dict[str, int]:
-    """Return the number of findings with each outcome, of new violations of a MUST, and of those that are known."""
-    violations = [finding for finding in findings if finding.is_fatal]
-    known = sum(finding.known != "" for finding in violations)
-    return {**counts(findings), "must_failed": len(violations) - known, "must_known": known}
+    """Return the number of findings with each outcome, of known failures, and of violated MUSTs, new and known."""
+    failed = [finding for finding in findings if finding.outcome is Outcome.FAIL]
+    known = sum(finding.known != "" for finding in failed)
+    must_known = sum(finding.known != "" for finding in failed if finding.violates_must)
+    must_failed = sum(finding.violates_must for finding in failed) - must_known
+    return {**counts(findings), "known": known, "must_failed": must_failed, "must_known": must_known}
 
 
 def standing_entry(found: Standing) -> dict[str, object]:
-    """Return core and extended conformance as a JSON object."""
-    return {"core": str(found.core), "extended": {name: str(state) for name, state in found.extended.items()}}
+    """Return whether it works, core and extended conformance as a JSON object."""
+    states = {"works": str(found.works), "core": str(found.core)}
+    return {**states, "extended": {name: str(state) for name, state in found.extended.items()}}
 
 
 def _plugin(report: PluginReport) -> dict[str, object]:

@@ -4,26 +4,34 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from harness.conformance.examination import Examination
-from harness.conformance.features import feature_of, standing_of_all
-from harness.conformance.finding import Finding, Outcome
+from harness.conformance.features import FeatureState, feature_of, standing_of_all
+from harness.conformance.finding import Finding, Outcome, is_red
+from harness.conformance.threshold import effects
 from harness.output import printable
 
 
 def verdict(findings: Sequence[Finding]) -> str:
-    """Return the verdict on one plugin, or on several: the worst of them counts, in core and in each feature.
+    """Return the verdict on one plugin, or on several: the worst of them counts, in each respect.
 
-    `core` is "pass" or "fail"; "fail (known)" if each of its failures is known. It is "partial" if nothing failed, but
-    a MUST of the plugin's kind was not examined. `extended` counts the features that passed, and those that the
-    plugins declare. The versions are those that the plugins were examined in.
+    It begins with "fail" if the exit code is 1 because of these findings, otherwise with "pass". `works` and `core` are
+    "pass" or "fail"; "fail (known)" if each of the failures is known. They are "partial" if nothing failed, but a check
+    was not examined. `extended` counts the features that passed, and those that the plugins declare. The versions are
+    those that the plugins were examined in.
     """
     if not findings:
         return "nothing was examined"
     found = standing_of_all(findings)
+    works = _in_words(found.works, [each for each in findings if each.check.id in effects()])
+    core = _in_words(found.core, [each for each in findings if feature_of(each.check) is None])
     versions = " to ".join(dict.fromkeys((found.versions[0], found.versions[-1])))
     extended = f"{len(found.passed)} of {len(found.extended)}" if found.extended else "none"
-    failed = [each for each in findings if each.outcome is Outcome.FAIL and feature_of(each.check) is None]
-    known = " (known)" if failed and all(each.known for each in failed) else ""
-    return f"CNI {versions} core: {found.core}{known}; extended: {extended}"
+    said = "fail" if is_red(findings) else "pass"
+    return f"{said}: CNI {versions} works: {works}; core: {core}; extended: {extended}"
+
+
+def _in_words(state: FeatureState, findings: Sequence[Finding]) -> str:
+    failed = [each for each in findings if each.outcome in {Outcome.FAIL, Outcome.WARN}]
+    return f"{state} (known)" if failed and all(each.known for each in failed) else str(state)
 
 
 def heading(examination: Examination) -> list[tuple[str, str]]:
@@ -43,6 +51,7 @@ def cut_short(examination: Examination) -> str:
 def circumstances(examination: Examination) -> Iterator[tuple[str, str]]:
     """Yield the circumstances in words, each with its name: versions, executables, machine, date and command line."""
     yield "suite", f"{examination.suite_version}, for SPEC.md {examination.spec_version}"
+    yield "fail on", examination.fail_on
     for file in examination.files:
         about = f", {printable(file.about)}" if file.about else ""
         yield "executable", f"{printable(str(file.path))}, sha256 {file.sha256 or 'unknown'}{about}"

@@ -22,10 +22,17 @@ def catalogue_document(checks: Sequence[Check], sentences: Iterable[Sentence]) -
 def checks_table(checks: Sequence[Check]) -> TextTable:
     """Return the checks as a table."""
     rows = [
-        [check.id, str(check.level), ", ".join(sorted(check.profiles)), place(check.enforced[0]), check.title]
+        [
+            check.id,
+            str(check.level),
+            check.effect.kind if check.effect else "-",
+            ", ".join(sorted(check.profiles)),
+            place(check.enforced[0]),
+            check.title,
+        ]
         for check in checks
     ]
-    return TextTable(("CHECK", "LEVEL", "PROFILES", "SECTION", "DEMAND"), rows)
+    return TextTable(("CHECK", "LEVEL", "EFFECT", "PROFILES", "SECTION", "DEMAND"), rows)
 
 
 def sections_table(checks: Sequence[Check]) -> TextTable:

@@ -57,14 +57,15 @@ def overview(examination: Examination) -> Iterator[str]:
     rows = ([escaped(name), escaped(value)] for name, value in circumstances(examination))
     yield from table(["run", ""], rows)
     yield ""
-    yield from table(["plugin", "core", "extended", "checks"], map(_row, plugin_reports(examination)))
+    yield from table(["plugin", "works", "core", "extended", "checks"], map(_row, plugin_reports(examination)))
     yield ""
 
 
 def _row(report: PluginReport) -> list[str]:
-    core, extended = str(report.standing.core), report.standing.extended
+    states = [str(report.standing.works), str(report.standing.core)]
+    extended = report.standing.extended
     of = f"{len(report.standing.passed)} of {len(extended)}" if extended else "none"
-    return [escaped(report.title), _MARKED_STATES.get(core, core), of, escaped(report.tally)]
+    return [escaped(report.title), *(_MARKED_STATES.get(each, each) for each in states), of, escaped(report.tally)]
 
 
 def _plugin(report: PluginReport, examination: Examination) -> Iterator[str]:

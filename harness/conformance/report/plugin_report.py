@@ -79,7 +79,7 @@ def _name(subject: Subject) -> str:
 
 def _urgency(finding: Finding) -> tuple[bool, int]:
     rank = _ORDER.index(finding.outcome) if finding.outcome in _ORDER else len(_ORDER)
-    return not finding.is_fatal, rank
+    return not finding.violates_must, rank
 
 
 def _by_reason(findings: Iterable[Finding]) -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from harness.conformance.finding import Finding, Outcome, fatal
+from harness.conformance.finding import Finding, Outcome, is_red
 from harness.conformance.known_failures import KnownFailures
 from harness.conformance.report.heading import verdict
 from harness.conformance.report.transcript import transcript
@@ -185,7 +185,7 @@ def summary(
 
     `cut_short` is the reason if the run ended early. `files` are the reports that were written.
     """
-    head = [click.style(verdict(findings), fg="red" if fatal(findings) else "green", bold=True)]
+    head = [click.style(verdict(findings), fg="red" if is_red(findings) else "green", bold=True)]
     if cut_short:
         head += _item("cut short", printable(cut_short), width)
     tail = _item("all", tally(counts(findings)), width) if len(by_subject(findings)) > 1 else []

@@ -62,7 +62,7 @@ def is_shown(finding: Finding, *, only_failures: bool) -> bool:
 
 
 def check_entry(check: AnyCheck) -> dict[str, object]:
-    """Return the entries of a check that all documents have."""
+    """Return the entries of a check that all documents have; `effect` is empty if its failure has none."""
     sentence = check.enforced[0]
     return {
         "id": check.id,
@@ -72,6 +72,7 @@ def check_entry(check: AnyCheck) -> dict[str, object]:
         "sentence": sentence.text,
         "sentences": list(check.sentences),
         "level": str(check.level),
+        "effect": check.effect.words if check.effect else "",
     }
 
 

@@ -10,11 +10,10 @@ from harness.conformance.finding import Outcome
 from harness.conformance.runtime_checks.history import History, Operation
 from harness.conformance.runtime_checks.records import RecordedCall, Records
 from harness.conformance.sentences import Level, Sentence, load
+from harness.conformance.threshold import DEFAULT_THRESHOLD, Effect, Threshold, effects
 
 _SHOWN: Final = 2000
 """Characters of a JSON text in a finding."""
-
-_BINDING = (Level.MUST, Level.SHOULD)
 
 
 def in_json(value: object) -> str:
@@ -74,6 +73,11 @@ class RuntimeCheck(NamedTuple):
         known: Mapping[str, Sentence] = load()
         return [known[name] for name in self.sentences]
 
+    @property
+    def effect(self) -> Effect | None:
+        """What happens if the demand is not met; None for nothing that a pod, a node or a plugin notices."""
+        return effects("runtimes").get(self.id)
+
 
 _registry: Final[dict[str, RuntimeCheck]] = {}
 
@@ -114,22 +118,24 @@ class RuntimeFinding(NamedTuple):
     breaches: tuple[Observation, ...] = ()
 
     @property
-    def is_fatal(self) -> bool:
+    def violates_must(self) -> bool:
         """Whether a MUST is violated."""
         return self.outcome is Outcome.FAIL and self.check.level is Level.MUST
 
 
-def judge(records: Records, checks: Sequence[RuntimeCheck] = ()) -> list[RuntimeFinding]:
-    """Return the findings of `checks`, or of all checks, in their order."""
+def judge(
+    records: Records, checks: Sequence[RuntimeCheck] = (), threshold: Threshold = DEFAULT_THRESHOLD
+) -> list[RuntimeFinding]:
+    """Return the findings of `checks`, or of all checks, in their order; `threshold` tells which violations fail."""
     history = History(records)
-    return [_finding(check, history) for check in checks or runtime_checks()]
+    return [_finding(check, history, threshold) for check in checks or runtime_checks()]
 
 
-def _finding(check: RuntimeCheck, history: History) -> RuntimeFinding:
+def _finding(check: RuntimeCheck, history: History, threshold: Threshold) -> RuntimeFinding:
     observations = list(check.look(history))
     breaches = tuple(each for each in observations if each.got)
     if breaches:
-        outcome = Outcome.FAIL if check.level in _BINDING else Outcome.WARN
+        outcome = Outcome.FAIL if threshold.counts(check.id, check.level, "runtimes") else Outcome.WARN
     else:
         outcome = Outcome.PASS if observations else Outcome.NOT_EXAMINED
     return RuntimeFinding(check, outcome, len(observations), breaches)

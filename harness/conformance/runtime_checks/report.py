@@ -42,7 +42,7 @@ def document_of_runtime(findings: Sequence[RuntimeFinding], *, only_failures: bo
     summary: dict[str, object] = {
         outcome.value: sum(finding.outcome is outcome for finding in findings) for outcome in _OUTCOMES
     }
-    summary["must_failed"] = sum(finding.is_fatal for finding in findings)
+    summary["must_failed"] = sum(finding.violates_must for finding in findings)
     return {
         "suite_version": SUITE_VERSION,
         "spec_version": SPEC_VERSION,
@@ -68,8 +68,11 @@ def catalogue_of_runtimes(checks: Sequence[RuntimeCheck], sentences: Sequence[Se
 
 def catalogue_table(checks: Sequence[RuntimeCheck]) -> TextTable:
     """Return the checks as a table."""
-    rows = [[check.id, str(check.level), place(check.enforced[0]), check.title] for check in checks]
-    return TextTable(("CHECK", "LEVEL", "SECTION", "DEMAND"), rows)
+    rows = [
+        [check.id, str(check.level), check.effect.kind if check.effect else "-", place(check.enforced[0]), check.title]
+        for check in checks
+    ]
+    return TextTable(("CHECK", "LEVEL", "EFFECT", "SECTION", "DEMAND"), rows)
 
 
 def unchecked_of_runtimes(sentences: Sequence[Sentence]) -> TextTable:
