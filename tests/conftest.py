@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from launch.launcher import launcher_bytes, launcher_text
+from tests.cli import Cli
 from tests.markers import IMAGES, LINES, apply_markers
 from tests.nodes import HANG, Node
 from tests.samples import mark_slow, sampled
@@ -77,6 +78,19 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
             report.outcome = "failed"
             report.longrepr = f"only what the kernel lacks may be skipped (tests/kernel.py), not this: {reason}"
     return report
+
+
+@pytest.fixture
+def make_cli(tmp_path: Path) -> Iterator[Callable[[Path], Cli]]:
+    """Makes a command line with a node of its own at each call; all go when the test is over."""
+    with ExitStack() as made:
+
+        def make(bin_dir: Path) -> Cli:
+            cli = Cli(tmp_path / f"cli{len(list(tmp_path.iterdir()))}", bin_dir)
+            made.callback(cli.close)
+            return cli
+
+        yield make
 
 
 @pytest.fixture(scope="session")

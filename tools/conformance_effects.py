@@ -43,11 +43,11 @@ def tabled(page: str) -> str:
     }
     for title, lines in tables.items():
         before, heading, section = page.partition(f"\n## {title}\n")
-        text = "".join(f"{line}\n" for line in lines)
-        section, count = _TABLE.subn(lambda _, text=text: text, section, count=1)
-        if not heading or not count:
+        place = _TABLE.search(section)
+        if not heading or not place:
             raise ValueError(f"no place for the table {title}")
-        page = before + heading + section
+        text = "".join(f"{line}\n" for line in lines)
+        page = before + heading + section[: place.start()] + text + section[place.end() :]
     return page
 
 

@@ -1,5 +1,6 @@
 """Options that `cni-harness conformance` and `matrix` share: which plugins are examined, by which checks, and how."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -114,6 +115,11 @@ _OPTIONS: Final = (
         is_flag=True,
         help="For IPAM plugins that send through it, as dhcp: each container has its interface, and the node pods0.",
     ),
+    click.option(
+        "--traffic",
+        is_flag=True,
+        help="Have the node forward packets between two machines during each check: they may not stop.",
+    ),
     _several(
         "--watch",
         "watched",
@@ -121,7 +127,12 @@ _OPTIONS: Final = (
         metavar="DIR",
         help="A folder where the plugin keeps files, which it may not leave there; may be repeated.",
     ),
-    _number("--jobs", default=1, help="How many checks at a time, each on a node of its own."),
+    click.option(
+        "--jobs",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="How many checks at a time, each on a node of its own.  [default: one for each processor; 1 with --watch]",
+    ),
     _number("--repeat", default=1, help="How often each check runs, to find what fails only sometimes."),
     click.option(
         "--timeout",
@@ -139,7 +150,7 @@ _OPTIONS: Final = (
 
 
 _REPEATED: Final = frozenset(
-    {"fail_on", "profile", "repeat", "preparation", "pod_interface", "watched", "timeout", "chaos", "points"}
+    {"fail_on", "profile", "repeat", "preparation", "pod_interface", "traffic", "watched", "timeout", "chaos", "points"}
 )
 """The options that a check depends on, besides the plugins' folders, the network and the plugin."""
 
@@ -198,8 +209,9 @@ class ConformanceOptions:
     sections: tuple[str, ...]
     preparation: Path | None
     pod_interface: bool
+    traffic: bool
     watched: tuple[Path, ...]
-    jobs: int
+    jobs: int | None
     repeat: int
     timeout: float
     chaos: bool
@@ -244,13 +256,14 @@ class ConformanceOptions:
         from harness.conformance.run import ConformanceRun
         from harness.conformance.subject import Profile, subjects_of
 
-        if self.watched and self.jobs > 1:
+        jobs = self.jobs or (1 if self.watched else os.cpu_count() or 1)
+        if self.watched and jobs > 1:
             raise click.UsageError("--watch with --jobs: checks that run at once would see each other's files")
         profile = Profile(self.profile) if self.profile else None
         networks = self._networks(settings)
         there = [subject.type for network in networks for subject in subjects_of(network, (), profile=profile)]
         demand_known("--plugin", self.plugins, there)
-        options = replace(self._options(), keeps=keeps)
+        options = replace(self._options(jobs), keeps=keeps)
         with Progress() as progress:
             halting = Lock()
 
@@ -267,7 +280,7 @@ class ConformanceOptions:
                 options=options,
                 plugins=self.plugins,
                 profile=profile,
-                jobs=self.jobs,
+                jobs=jobs,
                 repeat=self.repeat,
                 judge=judge,
                 progress=tell,
@@ -282,15 +295,20 @@ class ConformanceOptions:
             raise click.UsageError("--conf and --network: a file has its networks' names in it")
         return [read_network_file(path) for path in self.confs] or select_networks(settings, self.names)
 
-    def _options(self) -> "CheckOptions":
+    def _options(self, jobs: int) -> "CheckOptions":
         from harness.conformance.check_options import CheckOptions
 
         watched = tuple(folder.absolute() for folder in self.watched)
         threshold = threshold_of(self.fail_on, self.level)
         options = CheckOptions(
-            self.timeout, watched, self.preparation, threshold=threshold, pod_interface=self.pod_interface
+            self.timeout,
+            watched,
+            self.preparation,
+            threshold=threshold,
+            traffic=self.traffic,
+            pod_interface=self.pod_interface,
         )
-        return replace(options, kills=self.points, killers=self.jobs) if self.chaos else options
+        return replace(options, kills=self.points, killers=jobs) if self.chaos else options
 
 
 def _words(option: click.Parameter, value: object) -> list[str]:

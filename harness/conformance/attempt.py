@@ -3,7 +3,7 @@
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -11,6 +11,7 @@ from harness.conformance.catalogue import Check
 from harness.conformance.check_options import CheckOptions, HangingError, StoppedError
 from harness.conformance.discovery import for_each_delegate
 from harness.conformance.finding import Finding, KeptNode, NotApplicableError, Outcome, ViolationError
+from harness.conformance.flow import flowing
 from harness.conformance.node_setup import PreparationError
 from harness.conformance.sequences import demand_room
 from harness.conformance.subject import Subject
@@ -26,6 +27,8 @@ ORDINARY_ADD: Final = "add-prints-result"
 _REFUSALS: Final = ("operation not permitted", "permission denied")
 """EPERM and EACCES in the words of C libraries, and of Go in lower case (errno(3))."""
 _QUOTED: Final = 300
+_WAIT: Final = 3.0
+"""Seconds on a quiet machine; an execution that takes longer has waited for something."""
 
 
 class Attempt(NamedTuple):
@@ -81,10 +84,26 @@ def not_examined(finding: Finding, cause: str, why: str) -> Finding:
     return made._replace(transcript=finding.transcript)
 
 
+def on_busy_machine(finding: Finding, slow: float) -> Finding:
+    """Return the finding of a check that a busy machine keeps from judging; it is `slow` times slower than usual."""
+    detail = f"not examined: the machine is busy, {slow:.0f} times slower than usual"
+    made = Finding(finding.check, finding.subject, Outcome.NOT_EXAMINED, finding.seconds, detail)
+    return made._replace(transcript=finding.transcript)
+
+
+def took_too_long(made: Attempt, slow: float) -> bool:
+    """Tell whether a violation involves time on a machine that is `slow` times slower: a limit, or a plugin's wait."""
+    if made.violation is None:
+        return False
+    shown = made.violation.execution or (made.finding.transcript[-1] if made.finding.transcript else None)
+    return made.violation.is_of_time or (shown is not None and (shown.timed_out or shown.seconds > _WAIT * slow))
+
+
 def _run(check: Check, trial: Trial) -> str:
     """Run a check, and return its remark; a violation counts only if the network has room for its attachments."""
     try:
-        return for_each_delegate(check.run, trial) or ""
+        with flowing(trial) if trial.options.traffic else nullcontext():
+            return for_each_delegate(check.run, trial) or ""
     except ViolationError:
         if check.attachments > 1:
             demand_room(trial, check.attachments)

@@ -128,5 +128,7 @@ class CheckOptions:
     """Whether the node of a failed check stays, with everything on it."""
     threshold: Threshold = DEFAULT_THRESHOLD
     """Which violations are failures; the others are warnings."""
+    traffic: bool = False
+    """Whether packets that the node forwards flow during each check."""
     pod_interface: bool = False
     """Whether the containers of an IPAM plugin have their interface, on one network with the node."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.conformance.finding import ViolationError
+from harness.conformance.requests import CorrectedExecution
 from harness.libcni.exchange import FLOOD
 from harness.libcni.execute import Execution
 from skel.errors import CniError
@@ -63,7 +64,7 @@ def refused(
     code, message = said.get("code"), said.get("msg")
     if not isinstance(code, int) or isinstance(code, bool) or not isinstance(message, str) or not message:
         expected = "an error object with a number as code and a msg"
-        raise ViolationError(expected, _quoted(execution.stdout), execution, follows=_NO_OBJECT)
+        raise ViolationError(expected, _quoted(_printed(execution)), execution, follows=_NO_OBJECT)
     if codes and code not in codes:
         raise ViolationError(f"code {' or '.join(map(str, codes))}, since {what}", f"code {code}: {message}", execution)
     words = f"{message} {said.get('details', '')}"
@@ -82,9 +83,9 @@ def document(execution: Execution, what: str = "one JSON object on standard outp
     try:
         said = decode_output(execution.stdout)
     except ValueError as error:
-        raise ViolationError(what, f"{error}: {_quoted(execution.stdout)}", execution) from None
+        raise ViolationError(what, f"{error}: {_quoted(_printed(execution))}", execution) from None
     if not isinstance(said, dict):
-        raise ViolationError(what, _quoted(execution.stdout), execution)
+        raise ViolationError(what, _quoted(_printed(execution)), execution)
     return said
 
 
@@ -100,7 +101,7 @@ def result(execution: Execution, version: str) -> Result:
     if said.get("cniVersion") != version:
         raise ViolationError(
             f'a result with "cniVersion": "{version}", that of the configuration',
-            f'"cniVersion": {json.dumps(said.get("cniVersion"))}',
+            f'"cniVersion": {json.dumps(said["cniVersion"])}' if "cniVersion" in said else "no cniVersion",
             execution,
         )
     try:
@@ -134,8 +135,13 @@ def _seconds(seconds: float) -> str:
 
 
 def _said(execution: Execution) -> str:
-    said = _quoted(execution.stdout) or _quoted(execution.stderr)
+    said = _quoted(_printed(execution)) or _quoted(execution.stderr)
     return f": {said}" if said else ", and nothing said"
+
+
+def _printed(execution: Execution) -> bytes:
+    """Return the plugin's own output, also of an execution that the suite has corrected."""
+    return execution.printed if isinstance(execution, CorrectedExecution) else execution.stdout
 
 
 def _quoted(output: bytes) -> str:

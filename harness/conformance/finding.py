@@ -17,6 +17,9 @@ class ViolationError(Exception):
     `follows` is the ID of a check whose demand this one takes for granted: if that check fails, it is the cause.
     """
 
+    is_of_time = False
+    """Whether something took too long."""
+
     def __init__(self, expected: str, got: str, execution: Execution | None = None, *, follows: str = "") -> None:
         super().__init__(f"expected {expected}; got {got}")
         self.expected = expected
@@ -24,6 +27,12 @@ class ViolationError(Exception):
         self.execution = execution
         """The execution that shows it; otherwise the last one of the plugin."""
         self.follows = follows
+
+
+class SlowError(ViolationError):
+    """The plugin took too long."""
+
+    is_of_time = True
 
 
 class UnexecutableError(ViolationError):

@@ -58,6 +58,12 @@ def links(netns: str) -> Mapping[str, KernelLink]:
     return {entry["ifname"]: _link(entry) for entry in _list(netns, "-details", "address", "show")}
 
 
+def tentative_addresses(netns: str) -> set[Host]:
+    """Return the addresses of a namespace that nothing can use yet: the kernel looks for another owner (RFC 4862)."""
+    found = (each for entry in _list(netns, "address", "show", "tentative") for each in entry.get("addr_info", ()))
+    return {_address(each).ip for each in found if "local" in each}
+
+
 def routes(netns: str) -> Sequence[KernelRoute]:
     """Return the routes of a namespace to other machines, of all tables and both families. Raises OSError."""
     return [

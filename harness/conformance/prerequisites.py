@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from harness.conformance import expect
 from harness.conformance.attempt import ORDINARY_ADD, Attempt
+from harness.conformance.catalogue import Check
 from harness.conformance.finding import Outcome, ViolationError
 from harness.libcni.execute import Execution
 from skel.errors import CniError
@@ -54,6 +55,15 @@ def version_differs(execution: Execution) -> bool:
     return isinstance(asked, dict) and said.get("cniVersion") != asked.get("cniVersion")
 
 
+def _without_names(execution: Execution, text: str) -> str:
+    """Return a text without the values of the request's variables, and without numbers."""
+    variables = ("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME")
+    named = sorted(((execution.environ.get(each, ""), each) for each in variables), key=lambda pair: -len(pair[0]))
+    for value, variable in named:
+        text = text.replace(value, variable) if value else text
+    return NUMBERS.sub("#", text)
+
+
 def _endings(execution: Execution) -> Iterator[str]:
     if execution.timed_out:
         yield "hangs"
@@ -63,12 +73,18 @@ def _endings(execution: Execution) -> Iterator[str]:
         yield f"killed by signal {-execution.exit_code}"
     elif execution.exit_code != 0:
         said = (execution.stdout or execution.stderr).decode(errors="replace")
-        yield f"fails: {NUMBERS.sub('#', said)}"
+        yield f"fails: {_without_names(execution, said)}"
     elif execution.verb == "ADD":
         try:
             Result.decode_any(expect.document(execution), "result")
         except (ViolationError, CniError) as error:
-            yield f"result: {NUMBERS.sub('#', str(error))}"
+            yield f"result: {_without_names(execution, str(error))}"
+
+
+def _is_refusal(violation: ViolationError | None) -> bool:
+    """Tell whether a violation is a call that fails, and not its success or its leftovers."""
+    shown = violation.execution if violation else None
+    return shown is not None and bool(failed_calls([shown]))
 
 
 class Prerequisite(NamedTuple):
@@ -106,10 +122,18 @@ class Prerequisite(NamedTuple):
         if effect.violation is None:
             return all(failed_calls([each]) & known for each in self._executions(effect))
         if self.of_first:
-            return bool(self._seen(effect) & known)
+            every = failed_calls(cause.finding.transcript)
+            return bool(self._seen(effect) & known) or self._lacks(effect, cause, every)
         left = self._left(effect)
         explained = bool(left) and left <= leftovers_in(cause.finding.got)
-        return bool(self._seen(effect) & known) or explained or self._is_needed(effect)
+        return bool(self._seen(effect) & known) or explained or self._lacks(effect, cause, known)
+
+    def _lacks(self, effect: Attempt, cause: Attempt, known: set[FailedCall]) -> bool:
+        """Tell whether a check that needs this one lacks it: both fail in the same way, or the effect's calls do."""
+        if not self._is_needed(effect):
+            return False
+        alike = _is_refusal(effect.violation) == _is_refusal(cause.violation)
+        return alike or bool(failed_calls(self._executions(effect)) & known)
 
     def _is_needed(self, effect: Attempt) -> bool:
         """Tell whether a check declares that it needs this one, and was violated in the verb that this one is about."""
@@ -148,8 +172,14 @@ PREREQUISITES: Final = (
     Prerequisite("version-result", "VERSION"),
     Prerequisite("del-twice", "DEL", of_first=True),
     Prerequisite("del-undoes-add", "DEL"),
+    Prerequisite("del-never-added", "DEL"),
+    Prerequisite("del-netns-gone", "DEL"),
+    Prerequisite("del-without-prev-result", "DEL"),
     Prerequisite("add-after-del", "ADD", after_del=True),
     Prerequisite("check-after-add", "CHECK", is_answer=True),
+    Prerequisite("check-everything-missing", "CHECK"),
+    Prerequisite("check-after-del", "CHECK"),
+    Prerequisite("delegate-check", "CHECK"),
     Prerequisite("status-ready", "STATUS", is_answer=True),
     Prerequisite("delegate-gc", "GC", is_answer=True),
     Prerequisite("gc-of-nothing", "GC", is_answer=True),
@@ -160,11 +190,18 @@ PREREQUISITES: Final = (
     Prerequisite("version-unsupported"),
     Prerequisite("container-id-invalid"),
     Prerequisite("stdin-closed"),
+    Prerequisite("args-passed-over"),
 )
 """In the order in which they explain each other.
 
 Of one verb, a MUST comes first: if a SHOULD were its cause, a plugin whose DEL always fails would break no MUST.
 """
+
+
+def causes_first(checks: Iterable[Check]) -> list[Check]:
+    """Return the checks in their order, but for those that others depend on: these come first."""
+    positions = {each.check: number for number, each in enumerate(PREREQUISITES)}
+    return sorted(checks, key=lambda check: positions.get(check.id, len(positions)))
 
 
 def prerequisites_of(check: str) -> tuple[Prerequisite, ...]:

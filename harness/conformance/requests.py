@@ -3,7 +3,7 @@
 import json
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple, TypedDict
 
@@ -145,6 +145,14 @@ def execute(  # noqa: PLR0913 -- a run, its surroundings and its observer
     return execution
 
 
+@dataclass(frozen=True)
+class CorrectedExecution(Execution):
+    """An ADD whose result has another cniVersion than the one that the plugin printed."""
+
+    printed: bytes = b""
+    """The plugin's output, for findings."""
+
+
 def corrected(execution: Execution, version: str) -> Execution:
     """Return an ADD with this cniVersion in its result; one without a JSON object as it is."""
     try:
@@ -153,7 +161,8 @@ def corrected(execution: Execution, version: str) -> Execution:
         return execution
     if not isinstance(printed, dict) or printed.get("cniVersion") == version:
         return execution
-    return replace(execution, stdout=json.dumps({**printed, "cniVersion": version}).encode())
+    result = json.dumps({**printed, "cniVersion": version}).encode()
+    return CorrectedExecution(**{**vars(execution), "stdout": result}, printed=execution.stdout)
 
 
 def json_object(output: bytes) -> dict[str, object] | None:

@@ -13,7 +13,7 @@ from harness.conformance.check_options import CheckOptions, Hangs, StoppedError
 from harness.conformance.discovery import in_common_version, with_delegates, with_profile
 from harness.conformance.examiner import Examiner
 from harness.conformance.finding import Finding, NotApplicableError, ViolationError
-from harness.conformance.prerequisites import NUMBERS
+from harness.conformance.prerequisites import NUMBERS, causes_first
 from harness.conformance.requests import TrialContainer
 from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.conformance.trial import Trial
@@ -39,12 +39,12 @@ def examine(  # noqa: PLR0913 -- the checks of a plugin, and how they are run
 ) -> list[Finding]:
     """Run the checks that are for the subject's profile, `jobs` at once, `repeat` times each; return their findings.
 
-    These are in the order of the checks. If one is not examined because of a check that was not wanted, that one's
-    finding is among them, too. `judge` gets each finding, and returns it, marked if it is known. `progress` gets each
-    finding, its number and the number of checks. `found` is extended by the findings, also by those of a run that is
-    stopped, or ends by an error. Raises PreparationError.
+    These are in the order of the checks, causes of other findings first. If one is not examined because of a check that
+    was not wanted, that one's finding is among them, too. `judge` gets each finding, and returns it, marked if it is
+    known. `progress` gets each finding, its number and the number of checks. `found` is extended by the findings, also
+    by those of a run that is stopped, or ends by an error. Raises PreparationError.
     """
-    wanted = [check for check in checks if subject.profile in check.profiles]
+    wanted = causes_first(check for check in checks if subject.profile in check.profiles)
     examiner = Examiner(subject, state_dir=state_dir, options=options, repeat=repeat)
     numbers = count(1)
     made: dict[str, Finding] = {}

@@ -21,6 +21,10 @@ MACHINE_ADDRESS: Final = "192.0.2.2"
 """The other end's."""
 _SECONDS: Final = 3.0
 """The timeout of a connection: packets that are dropped give no answer."""
+_ANSWER_SECONDS: Final = 5.0
+"""How long a bridge and an IPv6 address may take until they work."""
+_PAUSE: Final = 0.1
+_CLOSED_PORT: Final = 9
 _TRANSFER_SECONDS: Final = 30.0
 _CHUNK: Final = 1 << 16
 """Bytes of one read."""
@@ -42,6 +46,23 @@ def machine_beyond(trial: Trial) -> str:
         if made.returncode != 0:
             raise NotApplicableError(f"no machine can be made beyond the node: {made.stderr.strip()}")
     return netns
+
+
+def host_answers(netns: str, address: str) -> bool:
+    """Tell whether a host answers a connection from a namespace: it takes or refuses it (RFC 9293, 3.10.7)."""
+    deadline = time.monotonic() + _ANSWER_SECONDS * overload()
+    while True:
+        with _client(netns, family=_family(address)) as asking:
+            try:
+                asking.connect((address, _CLOSED_PORT))
+            except ConnectionRefusedError:
+                return True
+            except OSError:
+                if time.monotonic() > deadline:
+                    return False
+            else:
+                return True
+        time.sleep(_PAUSE)
 
 
 def answered(pod: str, port: int, client: str, address: str, asked_port: int) -> bool:
@@ -112,8 +133,12 @@ def _server(netns: str, address: str, port: int = 0) -> socket.socket:
     return server
 
 
-def _client(netns: str, seconds: float = _SECONDS) -> socket.socket:
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ip_address(address).version == 6 else socket.AF_INET  # noqa: PLR2004 -- the version
+
+
+def _client(netns: str, seconds: float = _SECONDS, family: socket.AddressFamily = socket.AF_INET) -> socket.socket:
     with open_namespace(netns) as namespace, entered(namespace):
-        client = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        client = socket.socket(family, socket.SOCK_STREAM)
     client.settimeout(seconds * overload())
     return client

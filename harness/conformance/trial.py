@@ -63,6 +63,8 @@ class Trial:
         self._shared_network = SharedNetwork(site, self.node_netns) if is_shared else None
         if options.preparation is not None:
             prepare_node(options.preparation, self.node, options.timeout)
+        self.forwards_otherwise = False
+        """Whether the check itself changes what the node forwards."""
         self.delegate_recorded = False
         """Whether a substitute has taken the place of the subject's first delegate."""
         self.prepared = self.macs(self.node_netns) if options.preparation else frozenset[str]()

@@ -392,7 +392,7 @@ exec {SOUND_ONE}
 
     finding = found(subject(Profile.INTERFACE, bin_dir), ["loopback-beside"], tmp_path)["loopback-beside"]
 
-    assert (finding.outcome, finding.runs, finding.failed_runs) == (Outcome.WARN, 6, failures)
+    assert (finding.outcome, finding.runs, finding.failed_runs) == (Outcome.FAIL, 6, failures)
     assert finding.is_intermittent == (failures == 1)
 
 

@@ -23,7 +23,7 @@ SAID: Final[Mapping[str, str]] = {
     "version-unsupported": "version 99.0.0 of the specification is not supported",
     "container-id-invalid": "is no container ID",
     "del-netns-gone": "the namespace is gone",
-    "check-address-missing": "success (exit code 0)",
+    "check-everything-missing": "success (exit code 0)",
 }
 """Words of each finding that no other fault explains."""
 

@@ -20,8 +20,8 @@ CHECK_OF_NOTHING = f'#!/bin/sh\n[ "$CNI_COMMAND" = CHECK ] && exit 0\n{SOUND}'
 @pytest.mark.parametrize(
     ("plugin", "checks", "failed"),
     [
-        (DEL_OF_NOTHING, "del-*", "del-undoes-add"),
-        (CHECK_OF_NOTHING, "check-interface-*", "check-interface-missing"),
+        (DEL_OF_NOTHING, "del-undoes-*", "del-undoes-add"),
+        (CHECK_OF_NOTHING, "check-interface-*", "check-everything-missing"),
         ("error-in-words", "error-*", "error-object"),
         ("name-of-its-own", "add-makes-interface", "add-makes-interface"),
         ("one-mac-for-all", "add-own-mac", "add-own-mac"),
@@ -37,11 +37,12 @@ def test_a_plugin_that_does_not_work_ends_with_1(
         path = tmp_path / "plugin"
         path.write_text(plugin)
         path.chmod(0o755)
-    bin_dir = install(Faulty(path, "", (), Profile.INTERFACE, "bridge"), sound_bin_dir, tmp_path / "bin")
+    name = Faulty.read(path).plugin if path.parent == FAULTY else "bridge"
+    bin_dir = install(Faulty(path, "", (), Profile.INTERFACE, name), sound_bin_dir, tmp_path / "bin")
     cli = make_cli(bin_dir)
     cli.configure(bridge_network("net", version="1.1.0"))
 
-    run = cli.run("conformance", "--plugin", "bridge", "--check", checks, "-o", "json", check=False)
+    run = cli.run("conformance", "--plugin", name, "--check", checks, "-o", "json", check=False)
 
     document = json.loads(run.stdout)
     assert failed in {each["id"] for each in document["checks"] if each["outcome"] == "fail"}

@@ -17,19 +17,6 @@ from tests.nodes import Neighbours, Node, veth_between
 
 
 @pytest.fixture
-def make_cli(tmp_path: Path) -> Iterator[Callable[[Path], Cli]]:
-    """Makes a command line with a node of its own at each call; all go when the test is over."""
-    with ExitStack() as made:
-
-        def make(bin_dir: Path) -> Cli:
-            cli = Cli(tmp_path / f"cli{len(list(tmp_path.iterdir()))}", bin_dir)
-            made.callback(cli.close)
-            return cli
-
-        yield make
-
-
-@pytest.fixture
 def neighbour(make_node: Callable[[], Node]) -> Node:
     """Another machine, on the same wire."""
     return make_node()

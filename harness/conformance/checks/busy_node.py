@@ -56,6 +56,7 @@ def give_work(trial: Trial, *, policy: str) -> tuple[NeighbourMachine, Neighbour
 
     The first machine is the next hop of the node's default route. Raises NotApplicableError.
     """
+    trial.forwards_otherwise = True
     machines = []
     on_node = []
     for name, ipv4, ipv6 in _LINKS:

@@ -4,7 +4,7 @@ from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import check
-from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.finding import NotApplicableError, SlowError, ViolationError
 from harness.conformance.requests import ABSENT
 from harness.conformance.sequences import baseline, demand_back, refuses, round_trip
 from harness.conformance.trial import Trial
@@ -31,7 +31,7 @@ _WRONG: Final[dict[str, tuple[object, object]]] = {
 }
 
 
-@check("containerd-stops", "habit-del-empty-netns", "del-repeated")
+@check("containerd-stops", "habit-del-empty-netns", "del-repeated", needs=("del-twice", "del-netns-empty"))
 def containerd_stops(trial: Trial) -> None:
     """DEL comes with the namespace, and again with an empty CNI_NETNS if the pod is stopped twice and removed."""
     before = baseline(trial)
@@ -103,7 +103,7 @@ def _poll(trial: Trial, when: str) -> None:
     for _ in range(2):
         execution = trial.status()
         if execution.timed_out or execution.seconds > _SLOW_SECONDS * overload():
-            raise ViolationError("an answer to STATUS before the next one comes", f"{execution.seconds:.1f} s")
+            raise SlowError("an answer to STATUS before the next one comes", f"{execution.seconds:.1f} s")
     trial.demand_same(before, trial.snapshot(), f"after STATUS, {when}")
 
 

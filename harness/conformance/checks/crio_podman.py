@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import check
-from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.finding import NotApplicableError, SlowError, ViolationError
 from harness.conformance.requests import ABSENT
 from harness.conformance.sequences import (
     BARE_PATH,
@@ -104,7 +104,7 @@ def podman_version_storm(trial: Trial) -> None:
     slowest = max(executions, key=lambda each: each.seconds)
     if slowest.seconds > _STORM_SECONDS * overload():
         expected = f"{_STORM} answers at once, each within {_STORM_SECONDS:.0f} s"
-        raise ViolationError(expected, f"one after {slowest.seconds:.1f} s", slowest)
+        raise SlowError(expected, f"one after {slowest.seconds:.1f} s", slowest)
     trial.demand_same(before, trial.snapshot(), "after VERSION")
 
 

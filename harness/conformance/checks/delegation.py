@@ -6,6 +6,7 @@ from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import check
+from harness.conformance.checks.verb_check import LOOKS
 from harness.conformance.delegates import (
     FAILURE,
     FAILURE_CODE,
@@ -171,7 +172,9 @@ def delete(trial: Trial) -> None:
     _forwarded(trial, "DEL")
 
 
-@check("delegate-check", "delegate-every-verb", "check-delegates", profiles=IN_POD, since=VERB_SINCE["CHECK"])
+@check(
+    "delegate-check", "delegate-every-verb", "check-delegates", profiles=IN_POD, since=VERB_SINCE["CHECK"], needs=LOOKS
+)
 def verify(trial: Trial) -> None:
     """CHECK executes the delegate with CHECK."""
     _forwarded(trial, "CHECK")
@@ -183,7 +186,13 @@ def collect(trial: Trial) -> None:
     _forwarded(trial, "GC")
 
 
-@check("delegate-del-without-netns", "del-delegates-without-netns", "delegate-every-verb", profiles=IN_POD)
+@check(
+    "delegate-del-without-netns",
+    "del-delegates-without-netns",
+    "delegate-every-verb",
+    profiles=IN_POD,
+    needs=("del-netns-gone",),
+)
 def delete_without_netns(trial: Trial) -> None:
     """DEL executes the delegate if the namespace is gone, and if CNI_NETNS is empty."""
     for environ in ({}, {"CNI_NETNS": ""}):
@@ -217,7 +226,14 @@ def delete_fails_once(trial: Trial) -> None:
     demand_no_more(trial, before, "after DEL, the delegate being well again")
 
 
-@check("delegate-check-fails", "check-delegates", "delegate-error-returned", profiles=IN_POD, since=VERB_SINCE["CHECK"])
+@check(
+    "delegate-check-fails",
+    "check-delegates",
+    "delegate-error-returned",
+    profiles=IN_POD,
+    since=VERB_SINCE["CHECK"],
+    needs=("delegate-check",),
+)
 def verify_fails(trial: Trial) -> None:
     """CHECK fails if the delegate's CHECK fails."""
     delegate = recording(trial)

@@ -1,6 +1,5 @@
 """DEL: that it removes the objects of ADD and nothing else, whatever is missing by then."""
 
-import json
 from typing import Final, Unpack
 
 from harness.conformance import expect
@@ -8,6 +7,7 @@ from harness.conformance.added_objects import added_processes, settled_processes
 from harness.conformance.catalogue import check
 from harness.conformance.failing_adds import exhaust_addresses, fail_at_route
 from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.kernel import routes
 from harness.conformance.outside_changes import (
     demand_no_device,
     demand_of_others,
@@ -24,13 +24,10 @@ from harness.conformance.trial import Trial
 from skel.versions import VERB_SINCE
 
 _INTERFACE: Final = {Profile.INTERFACE}
-_CORRUPT: Final = (
-    "no object at all",
-    ["a list"],
-    {"ips": [{"address": "no address"}]},
-    {"ips": "no list", "interfaces": 7},
-    {"cniVersion": "7.0.0", "ips": []},
-)
+_WITHOUT_NETNS: Final = ("del-netns-gone",)
+_UNKNOWN: Final = ("del-twice", "del-never-added")
+_USUAL_TABLES: Final = (254, 255)
+"""The tables main and local, by their numbers (rtnetlink(7))."""
 
 
 @check("del-undoes-add", "del-undoes")
@@ -40,6 +37,23 @@ def undoes_add(trial: Trial) -> None:
     trial.attach()
     expect.succeeded(trial.delete())
     trial.demand_same(before, trial.snapshot(), "after ADD and DEL")
+
+
+@check("del-leaves-no-routes", "del-undoes")
+def leaves_no_routes(trial: Trial) -> None:
+    """DEL of the first container leaves no route on the node in a further table: later containers would find it."""
+    trial.prepare(trial.container)
+    before = _routes_in_tables(trial)
+    trial.attach()
+    expect.succeeded(trial.delete())
+    if left := sorted(_routes_in_tables(trial) - before):
+        raise ViolationError("no route in a further table after ADD and DEL", ", ".join(left))
+
+
+def _routes_in_tables(trial: Trial) -> set[str]:
+    """Return the node's routes outside of the tables main and local that a program has made."""
+    there = [each for each in routes(trial.node_netns) if each.made and each.table not in _USUAL_TABLES]
+    return {f"{each.dst} dev {each.dev} table {each.table}" for each in there}
 
 
 @check("del-leaves-no-process", "del-undoes")
@@ -65,7 +79,7 @@ def twice(trial: Trial) -> None:
     trial.demand_same(before, trial.snapshot(), "after a second and a third DEL")
 
 
-@check("del-never-added", "del-repeated")
+@check("del-never-added", "del-repeated", needs=_UNKNOWN[:1])
 def never_added(trial: Trial) -> None:
     """DEL of an attachment that was never added succeeds, and changes nothing on the node or in another container."""
     other = trial.new_container()
@@ -75,7 +89,7 @@ def never_added(trial: Trial) -> None:
     trial.demand_same(before, trial.snapshot(other), "after DEL of what was never added")
 
 
-@check("del-on-new-node", "del-repeated", "del-best-effort")
+@check("del-on-new-node", "del-repeated", "del-best-effort", needs=_UNKNOWN)
 def on_new_node(trial: Trial) -> None:
     """DEL succeeds on a node without any ADD before, and so does the ADD that follows."""
     expect.succeeded(trial.delete(), "DEL on a node that has seen no ADD")
@@ -88,60 +102,41 @@ def netns_gone(trial: Trial) -> None:
     _delete_without_namespace(trial, "after DEL without the namespace")
 
 
-@check("del-netns-empty", "del-best-effort", "del-ipam-without-netns", "del-delegates-without-netns")
+@check(
+    "del-netns-empty",
+    "del-best-effort",
+    "del-ipam-without-netns",
+    "del-delegates-without-netns",
+    needs=_WITHOUT_NETNS,
+)
 def netns_empty(trial: Trial) -> None:
     """DEL succeeds and leaves nothing on the node if the namespace is gone and CNI_NETNS is empty."""
     _delete_without_namespace(trial, "after DEL with CNI_NETNS empty", environ={"CNI_NETNS": ""})
 
 
-@check("del-netns-unset", "del-best-effort", "del-ipam-without-netns", "del-delegates-without-netns")
+@check(
+    "del-netns-unset",
+    "del-best-effort",
+    "del-ipam-without-netns",
+    "del-delegates-without-netns",
+    needs=_WITHOUT_NETNS,
+)
 def netns_unset(trial: Trial) -> None:
     """DEL succeeds and leaves nothing on the node if the namespace is gone and CNI_NETNS is not set."""
     _delete_without_namespace(trial, "after DEL without CNI_NETNS", environ={"CNI_NETNS": ABSENT})
 
 
-@check("del-nothing-known", "del-best-effort", "del-without-prev-result", since=VERB_SINCE["CHECK"])
+@check(
+    "del-nothing-known",
+    "del-best-effort",
+    "del-without-prev-result",
+    since=VERB_SINCE["CHECK"],
+    needs=(*_WITHOUT_NETNS, "del-without-prev-result"),
+)
 def nothing_known(trial: Trial) -> None:
     """DEL leaves nothing on the node if it gets neither a namespace nor a previous result."""
     environ = {"CNI_NETNS": ""}
     _delete_without_namespace(trial, "after DEL with no more than the names", environ=environ, prev_result=ABSENT)
-
-
-@check("del-without-prev-result", "del-without-prev-result", since=VERB_SINCE["CHECK"])
-def without_prev_result(trial: Trial) -> None:
-    """DEL succeeds without prevResult, with null, and with one that has only its version."""
-    for given in (ABSENT, None, {"cniVersion": trial.version}):
-        container = trial.new_container()
-        trial.attach(container)
-        what = "without prevResult" if given is ABSENT else f'with "prevResult": {json.dumps(given)}'
-        expect.succeeded(trial.delete(container, prev_result=given), f"DEL {what}")
-        trial.detach_others(container)
-
-
-@check("del-without-prev-result-leaves-nothing", "del-undoes", "del-best-effort", since=VERB_SINCE["CHECK"])
-def without_prev_result_leaves_nothing(trial: Trial) -> None:
-    """DEL leaves nothing if it gets no previous result."""
-    before = untouched_by_any(trial)
-    trial.attach()
-    trial.delete(prev_result=ABSENT)
-    trial.detach_others(trial.container)
-    demand_no_more(trial, before, "after DEL without prevResult")
-
-
-@check("del-corrupt-prev-result", "del-best-effort", since=VERB_SINCE["CHECK"])
-def corrupt_prev_result(trial: Trial) -> None:
-    """DEL with an invalid previous result either cleans up, or is refused and leaves it to the next DEL."""
-    untouched_by_any(trial)
-    for given in _CORRUPT:
-        container = trial.new_container()
-        before = trial.snapshot(container)
-        trial.attach(container)
-        deleted = trial.delete(container, prev_result=given)
-        if deleted.exit_code != 0:
-            expect.refused(deleted, f"prevResult is {given!r}")
-            expect.succeeded(trial.delete(container), "DEL after one with a corrupt prevResult")
-        trial.detach_others(container)
-        demand_no_more(trial, before, f"after DEL with prevResult {given!r}", container)
 
 
 @check("del-interface-gone", "del-repeated", profiles=IN_POD)
@@ -238,7 +233,7 @@ def after_failed_add(trial: Trial) -> None:
     demand_no_more(trial, before, "after a failed ADD and its DEL")
 
 
-@check("del-releases-address", "del-undoes", "del-ipam-without-netns", profiles=GIVING_ADDRESSES)
+@check("del-releases-address", "del-undoes", "del-ipam-without-netns", profiles=GIVING_ADDRESSES, needs=_WITHOUT_NETNS)
 def releases_address(trial: Trial) -> None:
     """DEL without the namespace releases the address: if none was left, the next ADD gets it."""
     config, [first, *_], _ = exhaust_addresses(trial)

@@ -2,6 +2,7 @@
 
 import time
 from typing import Final
+from uuid import uuid4
 
 from harness.conformance import expect
 from harness.conformance.catalogue import check
@@ -119,15 +120,6 @@ def of_nothing(trial: Trial) -> None:
         expect.succeeded(trial.gc(), what)
 
 
-@check("gc-says-nothing", "gc-output", since=_SINCE, attachments=2)
-def says_nothing(trial: Trial) -> None:
-    """GC that succeeds prints nothing on standard output."""
-    _with_stale(trial)
-    collected = expect.succeeded(trial.gc(trial.container))
-    if collected.stdout.strip():
-        raise ViolationError("nothing on standard output", collected.stdout.decode(errors="replace"), collected)
-
-
 @check("gc-then-del", "del-repeated", since=_SINCE)
 def then_del(trial: Trial) -> None:
     """DEL succeeds after GC has removed the attachment's resources."""
@@ -177,6 +169,21 @@ def _under_one_key(trial: Trial, key: str, other: str) -> None:
     demand_soon_same(trial, before, f'as without the stale attachment, after GC with its list under "{key}" alone')
 
 
+@check("gc-container-ids-whole", "gc-removes-stale", "gc-only-stale", since=_SINCE, attachments=2, needs=_COLLECTS)
+def container_ids_whole(trial: Trial) -> None:
+    """GC tells containers apart if the ID of one begins with the ID of the other."""
+    for kept_ending, stale_ending in (("0", ""), ("", "0")):
+        trial.warm_up()
+        begin = uuid4().hex
+        kept = trial.new_container(container_id=f"{begin}{kept_ending}")
+        trial.attach(kept)
+        before = trial.snapshot(kept)
+        _leave_stale(trial, before, kept, stale_id=f"{begin}{stale_ending}")
+        expect.succeeded(trial.gc(kept))
+        demand_soon_same(trial, before, "as without the container that is gone, after GC", kept)
+        trial.detach(kept)
+
+
 def _with_stale(trial: Trial) -> Snapshot:
     """Attach the trial's container; return the state then, and have another one appear and vanish."""
     trial.warm_up()
@@ -186,14 +193,14 @@ def _with_stale(trial: Trial) -> Snapshot:
     return before
 
 
-def _leave_stale(trial: Trial, before: Snapshot, seen: TrialContainer) -> None:
+def _leave_stale(trial: Trial, before: Snapshot, seen: TrialContainer, stale_id: str = "") -> None:
     """Have a container appear and vanish without DEL. Raises NotApplicableError if that leaves nothing."""
-    stale = trial.new_container()
     if trial.subject.before:
+        stale = trial.new_container()
         trial.prepare(stale)
         lose_namespace(stale)
         demand_of_others(trial, before, stale, seen)
-        stale = trial.new_container()
+    stale = trial.new_container(container_id=stale_id)
     trial.attach(stale)
     demand_no_device(trial, stale)
     lose_namespace(stale)

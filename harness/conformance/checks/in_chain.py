@@ -1,7 +1,7 @@
 """The use of a previous result in a chain, and the result of an IPAM plugin for the plugin that executes it."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from harness.conformance import expect
@@ -51,7 +51,10 @@ def prev_result_routes(trial: Trial) -> None:
     wanted = [
         each for each in given.routes if (each.dst, str(each.gw)) in there or (not each.gw and each.dst in anyhow)
     ]
-    _demand("routes", map(_path, wanted), map(_path, result.routes))
+    told: dict[int, str] = {each.address.version: str(each.gateway) for each in given.ips if each.gateway}
+    # A gateway may be made explicit, and one that the addresses tell may be left out: the route is the same.
+    any_gateway = {each.dst for each in wanted if not each.gw and each.dst.version not in told}
+    _demand("routes", *([_path(each, told, any_gateway) for each in found] for found in (wanted, result.routes)))
 
 
 @check("prev-result-dns", *_SENTENCES, profiles=_CHAINED, since=_CHAINS_SINCE)
@@ -110,8 +113,13 @@ def _place(interface: Interface) -> str:
     return f"{interface.name} {'in the container' if interface.sandbox else 'on the node'}"
 
 
-def _path(route: Route) -> str:
-    return f"{route.dst} via {route.gw}" if route.gw else str(route.dst)
+def _path(route: Route, gateways: Mapping[int, str], any_gateway: Collection[object]) -> str:
+    """Return a route in words, with the gateway of the addresses of its family if it has none of its own.
+
+    Those of destinations in `any_gateway` are told without one.
+    """
+    gateway = "" if route.dst in any_gateway else str(route.gw or gateways.get(route.dst.version, ""))
+    return f"{route.dst} via {gateway}" if gateway else str(route.dst)
 
 
 def _interface(result: Result, ip: IPConfig) -> str:

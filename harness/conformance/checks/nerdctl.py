@@ -32,7 +32,7 @@ def nerdctl_about(trial: Trial) -> None:
         raise ViolationError('"CNI NAME plugin vX.Y.Z" as the first line on stderr', said, execution)
 
 
-@check("nerdctl-del-before-add", "habit-del-before-add", "del-repeated")
+@check("nerdctl-del-before-add", "habit-del-before-add", "del-repeated", needs=("del-twice", "del-never-added"))
 def nerdctl_del_before_add(trial: Trial) -> None:
     """DEL comes before every ADD, with an empty CNI_NETNS and no prevResult, and leaves the node as it was."""
     before = baseline(trial)
@@ -41,7 +41,7 @@ def nerdctl_del_before_add(trial: Trial) -> None:
     expect.succeeded(trial.add(), "ADD after that DEL")
 
 
-@check("nerdctl-namespace-of-process", "habit-proc-netns", profiles=GIVING_ADDRESSES)
+@check("nerdctl-namespace-of-process", "habit-proc-netns", profiles=GIVING_ADDRESSES, needs=("del-netns-gone",))
 def nerdctl_namespace_of_process(trial: Trial) -> None:
     """CNI_NETNS is the namespace of a process, "/proc/PID/ns/net", and that process is gone when DEL comes."""
     trial.warm_up()
@@ -53,7 +53,7 @@ def nerdctl_namespace_of_process(trial: Trial) -> None:
     demand_no_more(trial, before, "after DEL, the process being gone")
 
 
-@check("nerdctl-last-del", "habit-last-del-empty-netns", profiles=GIVING_ADDRESSES)
+@check("nerdctl-last-del", "habit-last-del-empty-netns", profiles=GIVING_ADDRESSES, needs=("del-netns-gone",))
 def nerdctl_last_del(trial: Trial) -> None:
     """The only DEL has an empty CNI_NETNS and the result of ADD, and comes when the namespace is gone."""
     trial.warm_up()

@@ -6,7 +6,7 @@ from harness.conformance import expect
 from harness.conformance.catalogue import check
 from harness.conformance.delegates import FAILURE, recording
 from harness.conformance.failing_adds import exhaust_addresses
-from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.finding import NotApplicableError, SlowError
 from harness.conformance.requests import ABSENT, json_object
 from harness.conformance.sentences import Level
 from harness.conformance.subject import GIVING_ADDRESSES, IN_POD
@@ -73,7 +73,7 @@ def exhausted_in_time(trial: Trial) -> None:
     config, _, _ = exhaust_addresses(trial)
     asked = trial.status(config=config)
     if asked.timed_out or asked.seconds >= _POLLED_EVERY * overload():
-        raise ViolationError(f"an answer within {_POLLED_EVERY:.0f} s", f"one after {asked.seconds:.1f} s", asked)
+        raise SlowError(f"an answer within {_POLLED_EVERY:.0f} s", f"one after {asked.seconds:.1f} s", asked)
 
 
 @check("status-ready-again", "status-ready", profiles=GIVING_ADDRESSES, since=_SINCE)

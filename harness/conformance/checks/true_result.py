@@ -3,14 +3,17 @@
 from collections.abc import Iterator
 from typing import Final
 
+from harness.conformance.added_objects import previous_result
 from harness.conformance.catalogue import check
-from harness.conformance.finding import ViolationError
-from harness.conformance.kernel import KernelLink, links
+from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.kernel import KernelLink, links, tentative_addresses
 from harness.conformance.sequences import RESULT_LISTS_SINCE, Mismatch, demand_true_result
-from harness.conformance.subject import IN_POD
+from harness.conformance.subject import IN_POD, Profile
+from harness.conformance.traffic import host_answers
 from harness.conformance.trial import Trial
 from skel.result import Interface, Result
 
+_MAKES_GATEWAY: Final = ("isGateway", "isDefaultGateway")
 _MTU_SINCE: Final = "1.1.0"
 
 
@@ -155,3 +158,29 @@ def _interface_of(result: Result, index: int | None) -> Interface | None:
         return result.interfaces[index] if 0 <= index < len(result.interfaces) else None
     inside = [each for each in result.interfaces if each.sandbox]
     return inside[0] if len(inside) == 1 else None
+
+
+@check("add-gateway-answers", "interface-connectivity", profiles={Profile.INTERFACE}, since=RESULT_LISTS_SINCE)
+def add_gateway_answers(trial: Trial) -> None:
+    """A gateway that the configuration has the plugin make, or that the node has, answers the pod."""
+    result = trial.attach()
+    makes = any(trial.subject.plugin.raw.get(key) is True for key in _MAKES_GATEWAY)
+    on_node = {address.ip for link in links(trial.node_netns).values() for address in link.addresses}
+    gateways = {each.gateway for each in result.ips if each.gateway and (makes or each.gateway in on_node)}
+    if not gateways:
+        raise NotApplicableError("the result has no gateway that the plugin has to make")
+    for gateway in sorted(map(str, gateways)):
+        if not host_answers(trial.container.netns, gateway):
+            raise ViolationError(f"an answer of the gateway {gateway} to the pod", "none")
+
+
+@check("add-addresses-usable", "skel-addresses-settled", profiles=IN_POD, since=RESULT_LISTS_SINCE)
+def add_addresses_usable(trial: Trial) -> None:
+    """The pod can use its addresses at the end of ADD: the kernel does not still look for another owner of them."""
+    trial.prepare(trial.container)
+    given = previous_result(trial, trial.container)
+    result = trial.attach()
+    waiting = tentative_addresses(trial.container.netns)
+    told = {each.address.ip for each in result.ips} - {each.address.ip for each in given.ips}
+    if unusable := sorted(map(str, told & waiting)):
+        raise ViolationError("addresses that the pod can use at the end of ADD", f"tentative: {', '.join(unusable)}")

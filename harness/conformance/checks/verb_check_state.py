@@ -6,13 +6,17 @@ from typing import Final
 from harness.conformance import expect
 from harness.conformance.added_objects import own_addresses
 from harness.conformance.catalogue import check
+from harness.conformance.checks.verb_check import LOOKS
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.kernel import links
 from harness.conformance.outside_changes import succeeds
+from harness.conformance.requests import TrialContainer
 from harness.conformance.sentences import Level
+from harness.conformance.sequences import clean_up
 from harness.conformance.subject import IN_POD, Profile
 from harness.conformance.trial import Trial
-from harness.snapshot import Difference
+from harness.snapshot import Difference, Snapshot
+from skel.result import Result
 from skel.versions import VERB_SINCE
 
 _SINCE: Final = VERB_SINCE["CHECK"]
@@ -29,15 +33,47 @@ def changes_nothing(trial: Trial) -> None:
     before = trial.snapshot()
     trial.check()
     after = trial.snapshot()
-    changed = [each.in_words() for each in trial.leftovers(before, after) if not _is_lock(each)]
-    if changed:
-        raise ViolationError("a node as it was before, after the first CHECK", "; ".join(changed))
+    _demand_same_but_locks(trial, before, after, "after the first CHECK")
     for _ in range(2):
         trial.check()
     trial.demand_same(after, trial.snapshot(), "after more CHECKs")
 
 
-@check("check-address-other-prefix", "check-finds-missing", profiles=IN_POD, since=_SINCE)
+@check("check-repairs-nothing", "check-probes", profiles={Profile.INTERFACE}, since=_SINCE)
+def repairs_nothing(trial: Trial) -> None:
+    """CHECK repairs nothing: whatever was lost is lost after CHECK, too."""
+    found = False
+    for lose in (_set_down, _lose_address, _set_host_interfaces_down):
+        container = trial.new_container()
+        trial.attach(container)
+        if lose(trial, container):
+            found = True
+            before = trial.snapshot(container)
+            for _ in range(2):
+                trial.check(container)
+            _demand_same_but_locks(trial, before, trial.snapshot(container), "after a loss and CHECK")
+        clean_up(trial, container)
+    if not found:
+        raise NotApplicableError("nothing of the container's interface can be lost")
+
+
+def _set_down(trial: Trial, container: TrialContainer) -> bool:
+    return succeeds(trial, container.netns, "ip", "link", "set", "dev", container.ifname, "down")
+
+
+def _lose_address(trial: Trial, container: TrialContainer) -> bool:
+    return succeeds(trial, container.netns, "ip", "address", "flush", "dev", container.ifname, "scope", "global")
+
+
+def _set_host_interfaces_down(trial: Trial, container: TrialContainer) -> bool:
+    """Set the interfaces of the node that the result lists down: the container's own, and its bridge."""
+    result = Result.decode_any(trial.result_document(container))
+    names = [each.name for each in result.interfaces if not each.sandbox]
+    done = [succeeds(trial, trial.node_netns, "ip", "link", "set", "dev", name, "down") for name in names]
+    return any(done)
+
+
+@check("check-address-other-prefix", "check-finds-missing", profiles=IN_POD, since=_SINCE, needs=LOOKS)
 def address_other_prefix(trial: Trial) -> None:
     """CHECK fails if an address of the result has another prefix length on the container's interface."""
     container = trial.container
@@ -55,7 +91,7 @@ def address_other_prefix(trial: Trial) -> None:
     raise NotApplicableError("the plugin gives the container's interface no IPv4 address that can be changed")
 
 
-@check("check-host-interface-down", "check-finds-missing", profiles={Profile.INTERFACE}, since=_SINCE)
+@check("check-host-interface-down", "check-finds-missing", profiles={Profile.INTERFACE}, since=_SINCE, needs=LOOKS)
 def host_interface_down(trial: Trial) -> None:
     """CHECK fails if an interface of the result, which ADD made for this container on the node, was set down."""
     trial.warm_up()
@@ -71,7 +107,9 @@ def host_interface_down(trial: Trial) -> None:
     expect.failed(trial.check(), f"{down}, by which the node reaches the container, is down")
 
 
-@check("check-interface-other-mtu", "check-finds-untracked-missing", profiles={Profile.CHAINED}, since=_SINCE)
+@check(
+    "check-interface-other-mtu", "check-finds-untracked-missing", profiles={Profile.CHAINED}, since=_SINCE, needs=LOOKS
+)
 def interface_other_mtu(trial: Trial) -> None:
     """CHECK of a chained plugin that sets the interface's MTU fails if the MTU is again as it was before ADD."""
     container = trial.container
@@ -84,6 +122,12 @@ def interface_other_mtu(trial: Trial) -> None:
     ):
         raise NotApplicableError("ADD does not change the MTU of the container's interface")
     expect.failed(trial.check(), f"ADD has given {container.ifname} the MTU {mtu}, and it is {before}")
+
+
+def _demand_same_but_locks(trial: Trial, before: Snapshot, after: Snapshot, when: str) -> None:
+    changed = [each.in_words() for each in trial.leftovers(before, after) if not _is_lock(each)]
+    if changed:
+        raise ViolationError(f"a node as it was before, {when}", "; ".join(changed))
 
 
 def _is_lock(difference: Difference) -> bool:

@@ -41,6 +41,8 @@ _VARYING: Final = re.compile(
 """Parts of an answer that differ from node to node: IDs, names of links and namespaces, addresses, durations."""
 _SCREEN: Final = 24
 """The lines of a terminal."""
+_MACHINE: Final = "this machine"
+"""The cause if no check is: it is busy, or there is no real root."""
 _MOST: Final = 3
 """Entries of a list, apart from the plugins, which get the room that is left."""
 
@@ -105,7 +107,7 @@ def _line(finding: Finding) -> str:
 
 def _unexamined_line(findings: Sequence[Finding], cause: str) -> str:
     number = f"{len(findings)} check{'s' if len(findings) > 1 else ''} not examined"
-    return f"{_INDENT}{click.style(number, fg=COLOURS[Outcome.NOT_EXAMINED])}, because of {cause or 'another finding'}"
+    return f"{_INDENT}{click.style(number, fg=COLOURS[Outcome.NOT_EXAMINED])}, because of {cause or _MACHINE}"
 
 
 def _paragraph(finding: Finding, arguments: Arguments, width: int) -> Iterator[str]:
@@ -225,7 +227,7 @@ def _figures(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
         yield "intermittent", _named(flaky)
     if causes := {finding.cause: "" for finding in findings if finding.outcome is Outcome.NOT_EXAMINED}:
         number = sum(finding.outcome is Outcome.NOT_EXAMINED for finding in findings)
-        yield "not examined", f"{number}, because of {_named([cause or 'other findings' for cause in causes])}"
+        yield "not examined", f"{number}, because of {_named([cause or _MACHINE for cause in causes])}"
 
 
 def _named(names: Sequence[str]) -> str:

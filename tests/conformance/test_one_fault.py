@@ -1,0 +1,31 @@
+"""A plugin with one fault has few findings, and the first of them is that fault."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from harness.conformance.catalogue import checks
+from harness.conformance.check_options import CheckOptions
+from harness.conformance.finding import Outcome
+from harness.conformance.run import examine
+from tests.conformance.subjects import Faulty, faulty_plugins, install, subject
+from tests.nodes import HANG
+
+MOST: Final = 3
+"""Findings about one fault."""
+
+
+@pytest.mark.sudo
+@pytest.mark.slow("the whole suite for each of them")
+@pytest.mark.one_row_in(60)
+@pytest.mark.parametrize("faulty", faulty_plugins(), ids=lambda faulty: faulty.path.name)
+def test_one_fault_has_few_findings_and_its_own_first(faulty: Faulty, sound_bin_dir: Path, tmp_path: Path) -> None:
+    spoiled = subject(faulty.profile, install(faulty, sound_bin_dir, tmp_path / "bin"), plugin=faulty.plugin)
+    options = CheckOptions(timeout=6.0 if faulty.hangs else HANG, kills=5)
+
+    findings = examine(spoiled, checks(), state_dir=tmp_path / "state", options=options)
+
+    failed = [each.check.id for each in findings if each.outcome in {Outcome.FAIL, Outcome.WARN}]
+    assert failed[0] in faulty.caught_by, failed
+    assert len(failed) <= MOST, failed
