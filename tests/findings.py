@@ -74,5 +74,6 @@ def examination(*findings: Finding, **fields: Any) -> Examination:
         "began": datetime.fromisoformat("2026-11-23T09:30:00+01:00"),
         "command": ("cni-harness", "conformance", "--conf", "my net.conflist"),
         "privileges": "root",
+        "source": "cni-harness 0.1.0, commit 1a2b3c4",
     }
     return Examination(findings=findings, **(facts | fields))

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 @click.option("--list", "is_list", is_flag=True, help="Print the catalogue of checks, and execute nothing.")
 @report_option
 @junit_option
+@click.option("--build", default="", metavar="TEXT", help="How the plugins were built, for those who read a report.")
 @click.option("--failures", is_flag=True, help="Show only failures.")
 @known_failures_option
 @save_known_option
@@ -59,6 +60,7 @@ def command(
     is_list: bool,
     reports: tuple[Path, ...],
     junit: Path | None,
+    build: str,
     failures: bool,
     known_failures: Path | None,
     save_known: Path | None,
@@ -106,6 +108,7 @@ def command(
             fail_on=run.options.threshold.fail_on,
             arguments=arguments,
             left_for_good=made.left_for_good,
+            build=build,
         )
     unwritten = files.write(examination) if examination else []
     save_known_failures(findings, save_known)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.conformance_files import FILE, writable_folder
-from harness.cli.conformance_options import ConformanceOptions, conformance_options
+from harness.cli.conformance_options import ConformanceOptions, conformance_options, demand_known
 from harness.cli.conformance_run import SuiteResult, examine_suite, stopped_by_signals
 from harness.cli.option_types import named_folders
 from harness.cli.options import Settings, verb
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     help="Of the page.  [default: by the name of the file; Markdown]",
 )
 @click.option("--save", type=FILE, metavar="FILE", help="Write the page into a file.  [default: print it]")
+@click.option("--build", "builds", multiple=True, metavar="NAME=TEXT", help="How the plugins of a suite were built.")
 @click.option(
     "--reports",
     type=click.Path(file_okay=False, path_type=Path),
@@ -53,6 +54,7 @@ def matrix(
     folders: tuple[str, ...],
     form: str | None,
     save: Path | None,
+    builds: tuple[str, ...],
     reports: Path | None,
 ) -> None:
     """Compare suites of plugins: a row for each check, a column for each suite, and below it the failures in words.
@@ -66,6 +68,8 @@ def matrix(
 
     obtain_privileges("conformance matrix")
     named = named_folders(folders)
+    built = {name: text for name, _, text in (each.partition("=") for each in builds)}
+    demand_known("--build", list(built), list(named))
     with options.run(settings) as run:
         for folder in filter(None, (save and save.parent, reports)):
             writable_folder(folder)
@@ -88,6 +92,7 @@ def matrix(
                     fail_on=run.options.threshold.fail_on,
                     arguments=options.arguments(ctx, bin_dirs),
                     left_for_good=made.left_for_good,
+                    build=built.get(name, ""),
                 )
     if not any(suite.findings or suite.cut_short for suite in suites.values()):
         raise click.UsageError("no suite has a plugin that any of these checks is for")

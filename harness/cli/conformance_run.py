@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
     from harness.conformance.check_options import StopRequest
     from harness.conformance.finding import Finding
     from harness.conformance.run import ConformanceRun
+    from harness.conformance.subject import Subject
 
 _SECONDS: Final = 10.0
 """The time between two lines, if stderr is no terminal."""
 
+_ENOUGH: Final = 8
+"""Checks that tell how long one takes."""
 _NOTICE: Final = b"Interrupted: running checks end, then the report is written. Once more, and they are broken off.\n"
 
 
@@ -37,6 +41,8 @@ class Progress:
         self._thread: threading.Thread | None = None
         self._failed = 0
         self._line = ""
+        self._subject: Subject | None = None
+        self._began = 0.0
 
     def __enter__(self) -> Self:
         if not self._is_terminal:
@@ -54,10 +60,13 @@ class Progress:
 
     def show(self, finding: "Finding", done: int, total: int) -> None:
         """Tell that a check has ended, one of `total` for its plugin."""
-        self._failed += finding.outcome in {"fail", "error"} and not finding.known
+        self._failed += finding.is_red
+        if finding.subject != self._subject:
+            self._subject, self._began = finding.subject, time.monotonic()
+        rest = _rest(time.monotonic() - self._began, done, total)
         if self._is_terminal:
-            self._write(f"{finding.subject}: {done}/{total} {finding.check.id} {finding.outcome}")
-        self._line = f"{done}/{total} checks of {finding.subject}, {self._failed} failed so far"
+            self._write(f"{finding.subject}: {done}/{total}{rest} {finding.check.id} {finding.outcome}")
+        self._line = f"{done}/{total} checks of {finding.subject}, {self._failed} failed so far{rest}"
 
     def remark(self, message: str) -> None:
         """Tell something besides the findings."""
@@ -72,6 +81,13 @@ class Progress:
     def _write(self, text: str) -> None:
         if self._is_terminal:
             replace_line(text)
+
+
+def _rest(seconds: float, done: int, total: int) -> str:
+    """Return how long the other checks of a plugin will take if they are like those before; empty at its beginning."""
+    if done < _ENOUGH or done == total:
+        return ""
+    return f", about {seconds / (done - 1) * (total - done):.0f} s left"
 
 
 class StopSignal:

@@ -2,10 +2,13 @@
 
 import hashlib
 import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from importlib import metadata
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -23,6 +26,7 @@ from harness.runtime.node import Node
 from harness.runtime.site import Site
 from netlink.own_namespaces import in_user_namespace
 
+_CHECKOUT: Final = Path(__file__).resolve().parents[2]
 _SECONDS: Final = 5.0
 """The time limit of an execution without a verb."""
 
@@ -59,11 +63,15 @@ class Examination:
     """The arguments that a command needs to repeat a finding (harness.conformance.reproduce)."""
     left_for_good: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The things that the first ADD leaves on the node, by plugin and network: "nft table ip nat"; no fault."""
+    build: str = ""
+    """How the plugins were built, in the words of the caller; empty if unknown."""
+    source: str = ""
+    """The program that has the suite: its version, and the commit of a checkout."""
     spec_version: str = SPEC_VERSION
     suite_version: str = SUITE_VERSION
 
 
-def examination_of(
+def examination_of(  # noqa: PLR0913 -- the circumstances of a run
     findings: Sequence[Finding],
     *,
     began: datetime,
@@ -72,6 +80,7 @@ def examination_of(
     fail_on: FailOn = FailOn.WORKS,
     arguments: Arguments | None = None,
     left_for_good: Mapping[str, tuple[str, ...]] | None = None,
+    build: str = "",
 ) -> Examination:
     """Return the run's record. `began` has a time zone; the other fields are those of Examination.
 
@@ -88,6 +97,8 @@ def examination_of(
         fail_on=fail_on,
         arguments=arguments or Arguments(),
         left_for_good=dict(left_for_good or {}),
+        build=build,
+        source=_source(),
     )
 
 
@@ -127,6 +138,19 @@ def _about(path: Path, node: Node) -> str:
         return ""
     text = b"\n".join((said.stderr, said.stdout)).decode(errors="replace")
     return next(filter(None, map(str.strip, text.splitlines())), "")
+
+
+def _source() -> str:
+    """Return the version of this program, and the commit if it is executed from a checkout."""
+    try:
+        version = metadata.version("cni-harness")
+    except metadata.PackageNotFoundError:
+        version = "unknown"
+    if not (_CHECKOUT / ".git").exists() or not (git := shutil.which("git")):
+        return f"cni-harness {version}"
+    command = [git, "-c", f"safe.directory={_CHECKOUT}", "describe", "--always", "--dirty", "--abbrev=40"]
+    said = subprocess.run(command, cwd=_CHECKOUT, capture_output=True, text=True, check=False)
+    return f"cni-harness {version}, commit {said.stdout.strip() or 'unknown'}"
 
 
 def privileges() -> str:

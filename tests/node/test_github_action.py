@@ -97,9 +97,9 @@ def test_plugins_are_examined_and_reports_are_kept(runner: Runner) -> None:
     suites = ET.fromstring(runner.report("conformance.xml"))  # noqa: S314 -- written by this program
     assert ["host-local" in suite.get("name", "") for suite in suites.iter("testsuite")] == [True]
     assert len(list(suites.iter("testcase"))) > 80
-    assert examined.returncode == (
-        1 if list(suites.iter("error")) or "(MUST" in runner.report("conformance.txt") else 0
-    )
+    assert examined.returncode == (1 if list(suites.iter("error")) or list(suites.iter("failure")) else 0)
+    assert json.loads(runner.report("conformance.json"))["fail_on"] == "works"
+    assert "<!DOCTYPE html>" in runner.report("conformance.html")
     assert "The suite runs with these privileges: root.\n" in runner.summary.read_text()
     uploaded = runner.action["runs"]["steps"][-1]
     assert (uploaded["if"], uploaded["with"]["path"]) == ("always()", "${{ inputs.report }}")
@@ -145,6 +145,30 @@ def test_sudo_is_used_if_the_kernel_refuses_user_namespaces(runner: Runner, *, i
         assert not asked.exists()
 
 
+PYTHON = """#!/bin/sh
+# Notes the commands, and makes a program where pip would.
+echo "$@" >>"$RUNNER_TEMP/asked-python"
+[ "$2" != venv ] || { mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && echo '#!/bin/sh' >"$3/bin/cni-harness"; }
+[ "$2" != venv ] || { echo 'echo examined "$1"' >>"$3/bin/cni-harness"; chmod 755 "$3/bin/cni-harness"; }
+"""
+
+
+def test_suite_is_installed_from_the_repository_of_the_action_without_a_program(runner: Runner) -> None:
+    tools = runner.temporary / "tools"
+    tools.mkdir(mode=0o755)
+    (tools / "python3").write_text(PYTHON)
+    (tools / "python3").chmod(0o755)
+
+    installed, examined = runner.run({**GIVEN, "program": ""}, path=str(tools))
+
+    assert (installed.returncode, examined.returncode) == (0, 0), installed.stderr + examined.stderr
+    repository = f"{ACTION.parent}/../.."
+    asked = (runner.temporary / "asked-python").read_text().splitlines()
+    assert asked == [f"-m venv {runner.temporary}/cni-harness", f"-m pip install --quiet {repository}"]
+    assert Path(repository, "pyproject.toml").exists()
+    assert "examined conformance" in examined.stdout
+
+
 def test_every_input_becomes_an_option(runner: Runner) -> None:
     program = runner.workspace / "arguments"
     program.write_text('#!/bin/sh\nfor word; do echo "<$word>"; done\n')
@@ -155,6 +179,10 @@ def test_every_input_becomes_an_option(runner: Runner) -> None:
         "conf": "one list.conflist\n\ntwo.conflist\n",
         "plugins": " a\nb ",
         "level": "MUST",
+        "fail-on": "SHOULD",
+        "skip": "del-* about",
+        "section": "2.ADD\n5",
+        "jobs": "3",
         "known-failures": "known.txt",
         "report": "build/my reports",
         "prepare": "./uplink.sh",
@@ -166,7 +194,9 @@ def test_every_input_becomes_an_option(runner: Runner) -> None:
     assert runner.outputs.read_text() == "artifact=my reports\n"
     words = [line[1:-1] for line in examined.stdout.splitlines()[1:]]
     assert words == [
-        *("conformance", "--bin-dir", "my plugins:/usr/lib/cni", "--junit", "build/my reports/conformance.xml"),
+        *("conformance", "--bin-dir", "my plugins:/usr/lib/cni", "--fail-on", "SHOULD", "--jobs", "3"),
+        *(word for each in ("xml", "json", "html") for word in ("--report", f"build/my reports/conformance.{each}")),
         *("--conf", "one list.conflist", "--conf", "two.conflist", "--plugin", "a", "--plugin", "b"),
+        *("--skip", "del-*", "--skip", "about", "--section", "2.ADD", "--section", "5"),
         *("--level", "MUST", "--known-failures", "known.txt", "--prepare", "./uplink.sh"),
     ]

@@ -27,6 +27,21 @@ def test_a_line_now_and_then_tells_how_far_the_run_is(capsys: pytest.CaptureFixt
     assert {line.partition(",")[0].partition("/")[0] for line in said} <= {"1", "2", "3", "4"}
 
 
+def test_rest_of_a_plugin_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    said: list[str] = []
+
+    def has_said(rest: str) -> bool:
+        said.extend(capsys.readouterr().err.splitlines())
+        return any(line.endswith(rest) for line in said)
+
+    with Progress(interval=0.01) as progress:
+        for number in range(1, 11):
+            progress.show(finding("a"), number, 200)
+        until(lambda: has_said("0 failed so far, about 0 s left"))
+        progress.show(finding("a"), 200, 200)
+        until(lambda: has_said("200/200 checks of bridge (interface), 0 failed so far"))
+
+
 def test_a_short_run_has_no_line(capsys: pytest.CaptureFixture[str]) -> None:
     with Progress() as progress:
         progress.show(finding("a"), 1, 1)

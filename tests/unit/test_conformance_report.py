@@ -185,6 +185,7 @@ def test_junit_has_a_testsuite_for_each_plugin() -> None:
         "verdict": verdict(FINDINGS[:5]),
         "suite": f"{SUITE_VERSION}, for SPEC.md {SPEC_VERSION}",
         "fail on": "works",
+        "source": "cni-harness 0.1.0, commit 1a2b3c4",
         "executable": f"/nowhere/bridge, sha256 {'ab' * 32}, CNI bridge plugin v1.2.3",
         "kernel": "6.1.0-test",
         "date": "2026-11-23T09:30:00+01:00",

@@ -63,19 +63,8 @@ def test_every_option_that_a_check_depends_on_is_repeated() -> None:
     chosen = ("--check", "del-*", "--skip", "x", "--level", "MUST", "--section", "2", "--plugin", "p", "--jobs", "3")
     written = ("--report", "r.html", "--keep", "--known-failures", "k", "--save-known", "s", "--failures", "-v")
     wanted = (
-        *(
-            "--profile",
-            "ipam",
-            "--fail-on",
-            "MAY",
-            "--prepare",
-            "/usr/bin/env",
-            "--pod-interface",
-            "--watch",
-            "/x",
-            "--watch",
-            "/y",
-        ),
+        *("--profile", "ipam", "--fail-on", "MAY", "--prepare", "/usr/bin/env", "--pod-interface", "--traffic"),
+        *("--watch", "/x", "--watch", "/y"),
         *("--repeat", "3", "--timeout", "9", "--chaos", "--points", "7"),
     )
     where = ("--bin-dir", "/", "--conf", "c", "--network", "n")
@@ -86,7 +75,7 @@ def test_every_option_that_a_check_depends_on_is_repeated() -> None:
         arguments = options.arguments(ctx, [Path("/a")])
 
     assert arguments.options == wanted
-    others = {"--list", "--junit", "--failures", "--keep", "--fail-fast", "--help", "--trace", "--record"}
+    others = {"--list", "--junit", "--build", "--failures", "--keep", "--fail-fast", "--help", "--trace", "--record"}
     names = {name for each in command.params for name in each.opts if name.startswith("--")}
     shared = {name for each in shared_options() for name in each.opts}
     assert names - shared - others == {word for word in given if word.startswith("--")} - others - shared

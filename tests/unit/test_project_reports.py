@@ -7,12 +7,13 @@ import pytest
 
 from harness.conformance.catalogue import SPEC_VERSION
 from harness.conformance.finding import Outcome
-from harness.conformance.report.submission import write_folder
+from harness.conformance.report.submission import is_unmodified, write_folder
 from tests.cli import ROOT
 from tests.findings import examination, finding, subject
 from tools.reports import FOLDER, PAGE, ReportError, page_with_table, read_reports, table_of
 
 COMMENTS = "before\n<!-- made by `make reports` -->\n{}<!-- end -->\nafter\n"
+_WITHOUT_SEAL = {"1.1.0-1", "1.1.0-2"}
 PROJECTS = sorted(path.parent for path in FOLDER.glob("*/report.yaml"))
 
 
@@ -66,6 +67,17 @@ def test_the_page_has_the_table_of_the_reports() -> None:
     assert page == page_with_table(page, read_reports(FOLDER)), "run `python -m tools.reports`"
 
 
+@pytest.mark.parametrize("name", ["README.md", "report.yaml"])
+def test_report_that_was_edited_is_told_from_one_that_was_not(name: str, tmp_path: Path) -> None:
+    written(tmp_path)
+    assert is_unmodified(tmp_path / "theirs")
+
+    path = tmp_path / "theirs" / name
+    path.write_text(path.read_text().replace("fail", "pass"))
+
+    assert not is_unmodified(tmp_path / "theirs")
+
+
 def test_these_projects_have_reports() -> None:
     assert {"debian", "ours", "shell+perl"} <= {path.name for path in PROJECTS}
 
@@ -79,5 +91,6 @@ def test_report_is_small_complete_and_without_local_paths(project: Path) -> None
     assert sum(path.stat().st_size for path in files) < 300_000
     assert report["cut_short"] == ""
     assert report["spec_version"] == SPEC_VERSION
+    assert report["suite_version"] in _WITHOUT_SEAL or is_unmodified(project)
     assert "## Reproduce\n" in files[0].read_text()
     assert [path.name for path in files if str(ROOT) in path.read_text()] == []

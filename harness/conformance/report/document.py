@@ -45,6 +45,8 @@ def header(examination: Examination) -> dict[str, object]:
         "spec_version": examination.spec_version,
         "verdict": verdict(examination.findings),
         "fail_on": str(examination.fail_on),
+        "source": examination.source,
+        "build": examination.build,
         "cut_short": examination.cut_short,
         "date": examination.began.isoformat(timespec="seconds"),
         "kernel": examination.kernel,

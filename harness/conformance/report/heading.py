@@ -52,6 +52,9 @@ def circumstances(examination: Examination) -> Iterator[tuple[str, str]]:
     """Yield the circumstances in words, each with its name: versions, executables, machine, date and command line."""
     yield "suite", f"{examination.suite_version}, for SPEC.md {examination.spec_version}"
     yield "fail on", examination.fail_on
+    yield "source", examination.source
+    if examination.build:
+        yield "build", printable(examination.build)
     for file in examination.files:
         about = f", {printable(file.about)}" if file.about else ""
         yield "executable", f"{printable(str(file.path))}, sha256 {file.sha256 or 'unknown'}{about}"
@@ -59,3 +62,15 @@ def circumstances(examination: Examination) -> Iterator[tuple[str, str]]:
     yield "date", examination.began.isoformat(timespec="seconds")
     yield "command", printable(shlex.join(examination.command))
     yield "privileges", examination.privileges
+
+
+def steps(examination: Examination) -> Iterator[str]:
+    """Yield what a stranger does to repeat the run; the last step is the command line."""
+    yield f"Have the suite: {examination.source}."
+    yield (
+        f"Build the plugins: {printable(examination.build)}."
+        if examination.build
+        else ("Have the plugins: the report does not tell how they were built, but the SHA-256 of each is above.")
+    )
+    folder = "in the folder with the network lists that it names"
+    yield f"Execute this as {'root' if examination.privileges != 'user namespace' else 'any user'}, {folder}:"

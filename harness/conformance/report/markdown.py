@@ -7,7 +7,7 @@ from typing import Final
 
 from harness.conformance.examination import Examination
 from harness.conformance.finding import Finding
-from harness.conformance.report.heading import circumstances, cut_short, verdict
+from harness.conformance.report.heading import circumstances, cut_short, steps, verdict
 from harness.conformance.report.matrix import Chapter, Matrix
 from harness.conformance.report.plugin_report import PluginReport, plugin_reports
 from harness.conformance.report.transcript import transcript
@@ -106,7 +106,9 @@ def _folded(title: str, groups: Mapping[str, Sequence[str]]) -> Iterator[str]:
 def reproduction(examination: Examination) -> Iterator[str]:
     """Yield the lines of the section that tells how to repeat the run."""
     yield "## Reproduce\n"
-    yield f"As root, in the same folder:\n\n{fenced(printable(shlex.join(examination.command)), 'sh')}"
+    for number, step in enumerate(steps(examination), 1):
+        yield f"{number}. {escaped(step)}"
+    yield f"\n{fenced(printable(shlex.join(examination.command)), 'sh')}"
 
 
 def comparison_in_markdown(matrix: Matrix) -> str:

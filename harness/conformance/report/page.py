@@ -8,7 +8,7 @@ from typing import Final
 
 from harness.conformance.examination import Examination
 from harness.conformance.finding import Finding
-from harness.conformance.report.heading import circumstances, cut_short, verdict
+from harness.conformance.report.heading import circumstances, cut_short, steps, verdict
 from harness.conformance.report.matrix import Chapter, CheckRow, Matrix
 from harness.conformance.report.plugin_report import plugin_reports
 from harness.conformance.report.transcript import transcript
@@ -44,6 +44,7 @@ def run_page(examination: Examination) -> str:
         circumstances=list(circumstances(examination)),
         plugins=plugin_reports(examination),
         commands=COMMANDS,
+        steps=list(steps(examination)),
         command=printable(shlex.join(examination.command)),
         demand=demand,
         facts=facts,

@@ -1,6 +1,7 @@
 """The report for the folder reports/: small enough to be kept in a repository, with every failure and no transcript."""
 
 import shlex
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ KIND: Final = "cni-harness conformance report"
 """The value of the key `kind`."""
 REPORT: Final = "report.yaml"
 PAGE: Final = "README.md"
+_SEAL_LINES: Final = 2
 
 
 class _Dumper(yaml.SafeDumper):
@@ -56,8 +58,21 @@ def write_folder(examination: Examination, folder: Path) -> None:
         f"[{REPORT}]({REPORT}) has every check. docs/conformance.md explains the words.\n",
         *reproduction(examination),
     ]
-    write_atomically(folder / PAGE, _without_folder("\n".join(lines)).encode())
-    write_atomically(folder / REPORT, to_yaml(examination).encode())
+    page, report = _without_folder("\n".join(lines)).encode(), to_yaml(examination).encode()
+    write_atomically(folder / PAGE, page)
+    write_atomically(folder / REPORT, report + seal(page, report))
+
+
+def seal(page: bytes, report: bytes) -> bytes:
+    """Return the last lines of a report: the SHA-256 of its page and of the lines before."""
+    return f"page_sha256: {sha256(page).hexdigest()}\nreport_sha256: {sha256(report).hexdigest()}\n".encode()
+
+
+def is_unmodified(folder: Path) -> bool:
+    """Tell whether the two files in a folder are as the suite wrote them. Raises OSError."""
+    page, whole = (folder / PAGE).read_bytes(), (folder / REPORT).read_bytes()
+    report = b"".join(whole.splitlines(keepends=True)[:-_SEAL_LINES])
+    return whole == report + seal(page, report)
 
 
 def _plugin(report: PluginReport, examination: Examination) -> dict[str, object]:

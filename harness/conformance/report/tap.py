@@ -1,4 +1,4 @@
-"""The report in the Test Anything Protocol, version 14."""
+"""The report in the Test Anything Protocol, version 13: readers such as Debian's prove(1) refuse version 14."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def to_tap(examination: Examination) -> str:
 
 
 def _head(examination: Examination) -> Iterator[str]:
-    yield "TAP version 14"
+    yield "TAP version 13"
     yield from (f"# {name}: {_line(value)}" for name, value in heading(examination))
     for each in plugin_reports(examination):
         if each.left_for_good:
