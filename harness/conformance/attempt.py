@@ -21,7 +21,6 @@ from harness.libcni.execute import Execution
 from harness.runtime.site import remove_kept
 from harness.shell_command import one_line_command
 from netlink.own_namespaces import in_user_namespace
-from skel.versions import at_least
 
 ORDINARY_ADD: Final = "add-prints-result"
 _REFUSALS: Final = ("operation not permitted", "permission denied")
@@ -41,13 +40,17 @@ class Attempt(NamedTuple):
 def attempt(check: Check, subject: Subject, *, state_dir: Path, options: CheckOptions) -> Attempt:
     """Run one check on a node of its own, which is then removed or kept; an unforeseen error is a finding, too.
 
+    The finding's check has its level in the version of the configuration.
     Raises PreparationError, StoppedError.
     """
     clock = time.monotonic()
+    version = subject.network.cni_version
+    level = check.level_in(version)
+    if level is None:
+        why = f"the configuration is of version {version}, and this came with {check.since}"
+        return Attempt(Finding(check, subject, Outcome.NOT_APPLICABLE, 0.0, why))
+    check = check._replace(level=level)
     finding = Finding(check, subject, Outcome.PASS, 0.0)
-    if not at_least(subject.network.cni_version, check.since):
-        why = f"the configuration is of version {subject.network.cni_version}, and this came with {check.since}"
-        return Attempt(finding._replace(outcome=Outcome.NOT_APPLICABLE, detail=why))
     executions: Sequence[Execution] = ()
     trial: Trial | None = None
     found: ViolationError | None = None

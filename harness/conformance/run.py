@@ -39,12 +39,15 @@ def examine(  # noqa: PLR0913 -- the checks of a plugin, and how they are run
 ) -> list[Finding]:
     """Run the checks that are for the subject's profile, `jobs` at once, `repeat` times each; return their findings.
 
-    These are in the order of the checks, causes of other findings first. If one is not examined because of a check that
-    was not wanted, that one's finding is among them, too. `judge` gets each finding, and returns it, marked if it is
-    known. `progress` gets each finding, its number and the number of checks. `found` is extended by the findings, also
-    by those of a run that is stopped, or ends by an error. Raises PreparationError.
+    Checks whose level in the subject's version is less binding than the options' least binding one are left out. The
+    findings are in the order of the checks, causes of others first. If one is not examined because of a check that was
+    not wanted, that one's finding is among them, too. `judge` gets each finding, and returns it, marked if it is known.
+    `progress` gets each finding, its number and the number of checks. `found` is extended by the findings, also by
+    those of a run that is stopped, or ends by an error. Raises PreparationError.
     """
-    wanted = causes_first(check for check in checks if subject.profile in check.profiles)
+    wanted = causes_first(
+        check for check in checks if subject.profile in check.profiles and _has_level(check, subject, options)
+    )
     examiner = Examiner(subject, state_dir=state_dir, options=options, repeat=repeat)
     numbers = count(1)
     made: dict[str, Finding] = {}
@@ -69,6 +72,11 @@ def examine(  # noqa: PLR0913 -- the checks of a plugin, and how they are run
         if found is not None:
             found += findings
     return findings
+
+
+def _has_level(check: Check, subject: Subject, options: CheckOptions) -> bool:
+    level = check.level_in(subject.network.cni_version)
+    return level is None or options.threshold.examines(level)
 
 
 @dataclass(frozen=True, kw_only=True)

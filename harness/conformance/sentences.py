@@ -1,14 +1,17 @@
 """The sentences that bind a plugin or a runtime: SPEC.md 1.1.0, CONVENTIONS.md, and de facto expectations."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args
 
 import yaml
+
+from skel.versions import SUPPORTED, at_least
 
 Document = Literal["SPEC.md", "CONVENTIONS.md", "skel", "runtimes"]
 """The source of a sentence: quoted from the first two; the library's and the runtimes' are in our words."""
@@ -25,13 +28,16 @@ class Level(StrEnum):
 
 Side = Literal["plugin", "runtime", "both"]
 
-_VALUES = {"document": get_args(Document), "level": tuple(Level), "side": get_args(Side)}
+_VALUES = {"document": get_args(Document), "level": tuple(Level), "side": get_args(Side), "since": SUPPORTED}
+_LEVELS = list(product(SUPPORTED, Level))
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 class Sentence(NamedTuple):
     """One sentence. `section` is its heading; `why_not` is the reason why no check can enforce it, or empty.
 
+    `since` is the first version of SPEC.md that demands this, empty for a sentence that holds in all versions.
+    `weaker` has the earlier versions that demand it less bindingly, the first one first.
     Sentences about runtimes are enforced by the checks of `harness.conformance.runtime_checks`.
     """
 
@@ -42,11 +48,22 @@ class Sentence(NamedTuple):
     level: Level
     side: Side
     why_not: str = ""
+    since: str = ""
+    weaker: tuple[tuple[str, Level], ...] = ()
 
     @property
     def checkable(self) -> bool:
         """Whether checks enforce it on a plugin."""
         return self.side != "runtime" and not self.why_not
+
+    @property
+    def levels(self) -> Sequence[tuple[str, Level]]:
+        """The versions in which its level changes, the first one first, each with the level from then on."""
+        return (*self.weaker, (self.since or SUPPORTED[0], self.level))
+
+    def level_in(self, version: str) -> Level | None:
+        """Return its level in a version of SPEC.md, None if that version does not demand it."""
+        return next((level for since, level in reversed(self.levels) if at_least(version, since)), None)
 
 
 @cache
@@ -88,11 +105,16 @@ def _sentence(entry: Mapping[str, object]) -> Sentence:
         raise ValueError(f"sentence {name!r} has the unknown fields {sorted(unknown)}")
     if missing := set(Sentence._fields) - Sentence._field_defaults.keys() - entry.keys():
         raise ValueError(f"sentence {name!r} lacks the fields {sorted(missing)}")
-    for field, value in entry.items():
+    texts = {field: value for field, value in entry.items() if field != "weaker"}
+    for field, value in texts.items():
         if not isinstance(value, str) or not value:
             raise ValueError(f"sentence {name!r}: {field} is to be text, not {value!r}")
         if value not in _VALUES.get(field, (value,)):
             raise ValueError(f"sentence {name!r}: {field} is {value!r}, which is none of {', '.join(_VALUES[field])}")
     if not _ID.fullmatch(str(name)):
         raise ValueError(f"sentence {name!r}: its id is to be words with hyphens between")
-    return Sentence(**entry)  # type: ignore[arg-type] # each was looked at above
+    weaker = entry.get("weaker", {})
+    if not isinstance(weaker, Mapping) or not all(pair in _LEVELS for pair in weaker.items()):
+        raise ValueError(f"sentence {name!r}: weaker is to be levels by version, not {weaker!r}")
+    fields = {**texts, "level": Level(str(entry["level"]))}
+    return Sentence(**fields, weaker=tuple((version, Level(level)) for version, level in weaker.items()))  # type: ignore[arg-type] # each was looked at above

@@ -18,6 +18,8 @@ from skel.result import Result
 
 RESULT_LISTS_SINCE: Final = "0.3.0"
 """The version that brought the lists of interfaces and addresses into results."""
+VERSION_SINCE: Final = "0.2.0"
+"""The version that brought the verb VERSION."""
 BARE_PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
 """The PATH of a process of the system whose environment sets none."""
 _SETTLING_SECONDS: Final = 5.0

@@ -67,9 +67,13 @@ class Threshold:
     fail_on: FailOn = FailOn.WORKS
     level: Level = Level.CONVENTION
 
+    def examines(self, level: Level) -> bool:
+        """Tell whether checks of this level are examined."""
+        return _LEVELS.index(level) <= _LEVELS.index(self.level)
+
     def counts(self, check: str, level: Level, side: Side = "plugins") -> bool:
         """Tell whether a failure of the check of this ID and level counts."""
-        if _LEVELS.index(level) > _LEVELS.index(self.level):
+        if not self.examines(level):
             return False
         needed = FailOn.WORKS if check in effects(side) else FailOn.CONVENTION
         return _ORDER.index(min(FailOn(level), needed, key=_ORDER.index)) <= _ORDER.index(self.fail_on)

@@ -295,16 +295,14 @@ def test_the_catalogue_is_printed_and_nothing_executed(cli: Cli, tmp_path: Path,
         document = json.loads(run.stdout)
         (entry,) = [each for each in document["checks"] if each["id"] == "del-twice"]
         assert (entry["level"], entry["profiles"]) == ("MUST", ["chained", "interface", "ipam"])
+        assert entry["levels"] == {"0.1.0": "CONVENTION", "0.3.0": "SHOULD", "1.0.0": "MUST"}
         assert entry["sentence"].startswith("Plugins MUST accept multiple `DEL` calls")
         assert {"key-words", "error-stderr"} <= {each["id"] for each in document["without_check"]}
         assert all(each["why_not"] for each in document["without_check"])
     else:
         checks, sections, without = run.stdout.split("\n\n")
-        assert re.search(
-            r"^del-twice +MUST +something left +chained, interface, ipam +SPEC\.md, 2 Exec\S+ \S+ / DEL +DEL ",
-            checks,
-            re.MULTILINE,
-        )
+        levels = r"MUST +1\.0\.0 \(0\.1\.0\) +something left +chained, interface, ipam"
+        assert re.search(rf"^del-twice +{levels} +SPEC\.md, 2 Exec\S+ \S+ / DEL +DEL ", checks, re.MULTILINE)
         assert re.search(r"^2\.DEL +\d+ +SPEC\.md, 2 Execution Protocol / DEL$", sections, re.MULTILINE)
         assert re.search(r"^key-words +MUST +SPEC\.md, Overview +It says how ", without, re.MULTILINE)
 

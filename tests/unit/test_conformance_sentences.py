@@ -268,6 +268,17 @@ def test_loaded_sentences_are_immutable() -> None:
         ("level: MUST", "level: must", "sentence 'exit-code': level is 'must', which is none of MUST, SHOULD"),
         ("side: plugin", "side: [plugin]", "sentence 'exit-code': side is to be text, not"),
         ("text: A plugin must exit.", "text: ''", "sentence 'exit-code': text is to be text, not ''"),
+        (
+            "side: plugin",
+            "side: plugin, since: '2.0.0'",
+            "sentence 'exit-code': since is '2.0.0', which is none of 0.1.0",
+        ),
+        (
+            "side: plugin",
+            "side: plugin, weaker: {0.3.0: should}",
+            "weaker is to be levels by version, not {'0.3.0': 'sh",
+        ),
+        ("side: plugin", "side: plugin, weaker: SHOULD", "weaker is to be levels by version, not 'SHOULD'"),
         ("document: SPEC.md", "document: README.md", "sentence 'exit-code': document is 'README.md'"),
         ("id: exit-code", "id: Exit code", "sentence 'Exit code': its id is to be words"),
         ("  sentences:\n    -", "  sentence:\n    -", "a section is to have a list of sentences"),

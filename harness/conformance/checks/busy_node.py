@@ -14,7 +14,6 @@ from harness.conformance.sentences import Level
 from harness.conformance.traffic import answered
 from harness.conformance.trial import Trial
 from harness.snapshot import Difference, Snapshot
-from skel.versions import VERB_SINCE
 
 _LINKS: Final = (("other0", "192.0.2", "2001:db8:a::"), ("other1", "198.51.100", "2001:db8:b::"))
 """Ranges of the documentation (RFC 5737, RFC 3849)."""
@@ -135,7 +134,7 @@ def del_keeps_node(trial: Trial) -> None:
     _demand_kept([each for each in left if (each.thing, each.name) not in changed_by_add], "after ADD and DEL")
 
 
-@check("gc-keeps-node", "gc-only-stale", since=VERB_SINCE["GC"], level=Level.SHOULD)
+@check("gc-keeps-node", "gc-only-stale", level=Level.SHOULD)
 def gc_keeps_node(trial: Trial) -> None:
     """GC leaves the node's own firewall policies and rules, routes, addresses and parameters as they were."""
     before = _at_work(trial)

@@ -11,6 +11,7 @@ from harness.conformance.finding import NotApplicableError, SlowError, Violation
 from harness.conformance.requests import ABSENT
 from harness.conformance.sequences import (
     BARE_PATH,
+    VERSION_SINCE,
     addresses,
     baseline,
     declared,
@@ -34,7 +35,7 @@ _NULL_LISTS: Final = dict.fromkeys(("cni.dev/valid-attachments", "cni.dev/attach
 _MAC: Final = "02:c5:1e:aa:bb:01"
 
 
-@check("crio-version", "habit-version-dummy")
+@check("crio-version", "habit-version-dummy", since=VERSION_SINCE)
 def crio_version(trial: Trial) -> None:
     """VERSION comes with "dummy" as interface, namespace and path, and uses none of them."""
     ordinary = expect.document(expect.succeeded(trial.ask_version()), "a version object")
@@ -92,7 +93,7 @@ def crio_large_burst(trial: Trial) -> None:
     round_trip(trial, "with a rate and a burst beyond 32 bits", config={"runtimeConfig": {"bandwidth": large}})
 
 
-@check("podman-version-storm", "habit-version-storm")
+@check("podman-version-storm", "habit-version-storm", since=VERSION_SINCE)
 def podman_version_storm(trial: Trial) -> None:
     """VERSION is answered many times at once, each within seconds and with the same, and changes nothing."""
     before = trial.snapshot()

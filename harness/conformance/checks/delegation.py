@@ -180,7 +180,7 @@ def verify(trial: Trial) -> None:
     _forwarded(trial, "CHECK")
 
 
-@check("delegate-gc", "gc-delegates", "delegate-every-verb", profiles=IN_POD, since=VERB_SINCE["GC"])
+@check("delegate-gc", "gc-delegates", "delegate-every-verb", profiles=IN_POD)
 def collect(trial: Trial) -> None:
     """GC executes the delegate with GC, and the same list of valid attachments."""
     _forwarded(trial, "GC")
@@ -231,7 +231,6 @@ def delete_fails_once(trial: Trial) -> None:
     "check-delegates",
     "delegate-error-returned",
     profiles=IN_POD,
-    since=VERB_SINCE["CHECK"],
     needs=("delegate-check",),
 )
 def verify_fails(trial: Trial) -> None:
@@ -247,7 +246,6 @@ def verify_fails(trial: Trial) -> None:
     "gc-continues",
     "delegate-error-returned",
     profiles=IN_POD,
-    since=VERB_SINCE["GC"],
     needs=_FORWARDS_GC,
 )
 def collect_fails(trial: Trial) -> None:

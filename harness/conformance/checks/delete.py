@@ -233,7 +233,7 @@ def after_failed_add(trial: Trial) -> None:
     demand_no_more(trial, before, "after a failed ADD and its DEL")
 
 
-@check("del-releases-address", "del-undoes", "del-ipam-without-netns", profiles=GIVING_ADDRESSES, needs=_WITHOUT_NETNS)
+@check("del-releases-address", "del-ipam-without-netns", "del-undoes", profiles=GIVING_ADDRESSES, needs=_WITHOUT_NETNS)
 def releases_address(trial: Trial) -> None:
     """DEL without the namespace releases the address: if none was left, the next ADD gets it."""
     config, [first, *_], _ = exhaust_addresses(trial)

@@ -21,7 +21,7 @@ _CORRUPT: Final = (
 )
 
 
-@check("del-without-prev-result", "del-without-prev-result", since=VERB_SINCE["CHECK"])
+@check("del-without-prev-result", "del-without-prev-result")
 def without_prev_result(trial: Trial) -> None:
     """DEL succeeds without prevResult, with null, and with one that has only its version."""
     for given in (ABSENT, None, {"cniVersion": trial.version}):

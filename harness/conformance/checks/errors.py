@@ -10,9 +10,12 @@ from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.requests import ABSENT, json_object
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
+from skel.versions import at_least
 
 _WELL_KNOWN: Final = {1, 2, 3, 4, 5, 6, 7, 8, 11, 50, 51}
 """SPEC.md's, and 8, an unfit namespace, which the library of the reference plugins has besides."""
+_SAME_VERSION_SINCE: Final = "1.0.0"
+"""Before, an error has the version that the plugin uses, and not always that of the configuration."""
 _FREE_FROM: Final = 100
 """SPEC.md, section 5: values of 100 and more are free for plugins."""
 
@@ -35,11 +38,13 @@ def error_object(trial: Trial) -> None:
 
 @check("error-cni-version", "error-version")
 def error_cni_version(trial: Trial) -> None:
-    """An error object has a cniVersion: that of the configuration, if the configuration can be read."""
+    """An error object has a cniVersion: from 1.0.0 on that of the configuration, if the configuration can be read."""
     for execution in _failures(trial):
         version = expect.refused(execution, "it has failed").get("cniVersion")
         if not isinstance(version, str) or not version:
             raise ViolationError("a version as cniVersion in the error", json.dumps(version), execution)
+    if not at_least(trial.version, _SAME_VERSION_SINCE):
+        return
     execution = trial.add(config={"name": ABSENT, "ipam": "none"})
     if execution.exit_code == 0:
         return

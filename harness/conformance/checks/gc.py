@@ -30,7 +30,7 @@ _PAUSE: Final = 0.05
 _FIREWALLS: Final = ("nft ", "iptables ")
 
 
-@check("gc-keeps-valid", "gc-valid-attachments", since=_SINCE, attachments=2)
+@check("gc-keeps-valid", "gc-valid-attachments", attachments=2)
 def keeps_valid(trial: Trial) -> None:
     """GC leaves everything that belongs to the attachments in its list."""
     other = trial.new_container()
@@ -41,9 +41,7 @@ def keeps_valid(trial: Trial) -> None:
     trial.demand_same(before, trial.snapshot(trial.container, other), "after GC with all attachments in its list")
 
 
-@check(
-    "gc-removes-stale", "gc-removes-stale", "gc-removes-reservations", since=_SINCE, attachments=2, needs=(_FORWARDS,)
-)
+@check("gc-removes-stale", "gc-removes-stale", "gc-removes-reservations", attachments=2, needs=(_FORWARDS,))
 def removes_stale(trial: Trial) -> None:
     """GC removes the leftovers of an attachment that is not in its list, and leaves the one that is."""
     before = _with_stale(trial)
@@ -51,7 +49,7 @@ def removes_stale(trial: Trial) -> None:
     demand_soon_same(trial, before, "as without the attachment whose container is gone, after GC")
 
 
-@check("gc-empty-list", "gc-removes-stale", "gc-removes-reservations", since=_SINCE, needs=_COLLECTS)
+@check("gc-empty-list", "gc-removes-stale", "gc-removes-reservations", needs=_COLLECTS)
 def empty_list(trial: Trial) -> None:
     """GC with an empty list removes the leftovers of every attachment."""
     trial.warm_up()
@@ -62,7 +60,7 @@ def empty_list(trial: Trial) -> None:
     demand_soon_same(trial, before, "after GC with an empty list, whose containers are gone", unused)
 
 
-@check("gc-spelling-of-spec", "gc-valid-attachments", "gc-removes-stale", since=_SINCE, attachments=2, needs=_COLLECTS)
+@check("gc-spelling-of-spec", "gc-valid-attachments", "gc-removes-stale", attachments=2, needs=_COLLECTS)
 def spelling_of_spec(trial: Trial) -> None:
     """GC reads the list under the specification's key alone."""
     _under_one_key(trial, _OF_THE_SPEC, _OF_LIBCNI)
@@ -83,7 +81,7 @@ def without_list(trial: Trial) -> None:
     trial.demand_same(before, trial.snapshot(), "after GC without a list")
 
 
-@check("gc-keeps-other-network", "gc-valid-attachments", "gc-only-stale", since=_SINCE)
+@check("gc-keeps-other-network", "gc-valid-attachments", "gc-only-stale")
 def keeps_other_network(trial: Trial) -> None:
     """GC of one network leaves the attachments of another one."""
     other_network = {"name": f"{trial.subject.network.name}-2"}
@@ -93,7 +91,7 @@ def keeps_other_network(trial: Trial) -> None:
     trial.demand_same(before, trial.snapshot(), "after GC of another network")
 
 
-@check("gc-keeps-other-interface", "gc-valid-attachments", profiles=GIVING_ADDRESSES, since=_SINCE)
+@check("gc-keeps-other-interface", "gc-valid-attachments", profiles=GIVING_ADDRESSES)
 def keeps_other_interface(trial: Trial) -> None:
     """GC tells a container's attachments apart by their interfaces: the one in the list stays."""
     second = trial.second_interface()
@@ -113,7 +111,7 @@ def keeps_other_interface(trial: Trial) -> None:
         raise ViolationError("all of the attachment that is in the list, after GC", words)
 
 
-@check("gc-of-nothing", "gc-without-error", since=_SINCE)
+@check("gc-of-nothing", "gc-without-error")
 def of_nothing(trial: Trial) -> None:
     """GC succeeds on a node without any ADD before, and again."""
     for what in ("GC on a node that has seen no ADD", "a second GC"):
@@ -138,7 +136,7 @@ def then_del(trial: Trial) -> None:
     expect.succeeded(deleted, "DEL after GC")
 
 
-@check("gc-then-add", "gc-only-stale", since=_SINCE, level=Level.SHOULD, attachments=2)
+@check("gc-then-add", "gc-only-stale", level=Level.SHOULD, attachments=2)
 def then_add(trial: Trial) -> None:
     """ADD, CHECK and DEL go on working after GC."""
     _with_stale(trial)
@@ -148,7 +146,7 @@ def then_add(trial: Trial) -> None:
     trial.detach()
 
 
-@check("gc-goes-on-past-errors", "gc-continues", profiles=IN_POD, since=_SINCE, attachments=2, needs=_COLLECTS)
+@check("gc-goes-on-past-errors", "gc-continues", profiles=IN_POD, attachments=2, needs=_COLLECTS)
 def goes_on_past_errors(trial: Trial) -> None:
     """GC whose delegate fails removes its own stale resources all the same, and reports the error."""
     delegate = recording(trial)
@@ -169,7 +167,7 @@ def _under_one_key(trial: Trial, key: str, other: str) -> None:
     demand_soon_same(trial, before, f'as without the stale attachment, after GC with its list under "{key}" alone')
 
 
-@check("gc-container-ids-whole", "gc-removes-stale", "gc-only-stale", since=_SINCE, attachments=2, needs=_COLLECTS)
+@check("gc-container-ids-whole", "gc-removes-stale", "gc-only-stale", attachments=2, needs=_COLLECTS)
 def container_ids_whole(trial: Trial) -> None:
     """GC tells containers apart if the ID of one begins with the ID of the other."""
     for kept_ending, stale_ending in (("0", ""), ("", "0")):
@@ -214,7 +212,7 @@ def _leave_stale(trial: Trial, before: Snapshot, seen: TrialContainer, stale_id:
         raise NotApplicableError("a container that vanishes leaves nothing on the node")
 
 
-@check("gc-keeps-every-interface", "gc-valid-attachments", since=_SINCE, attachments=2)
+@check("gc-keeps-every-interface", "gc-valid-attachments", attachments=2)
 def keeps_every_interface(trial: Trial) -> None:
     """GC leaves everything of a container whose two attachments are both in the list."""
     second = trial.second_interface()
@@ -225,7 +223,7 @@ def keeps_every_interface(trial: Trial) -> None:
     trial.demand_same(before, trial.snapshot(), f"after GC with {_in_words(trial.container, second)} in its list")
 
 
-@check("gc-keeps-second-interface", "gc-valid-attachments", since=_SINCE, attachments=2)
+@check("gc-keeps-second-interface", "gc-valid-attachments", attachments=2)
 def keeps_second_interface(trial: Trial) -> None:
     """GC leaves a container's second interface if that is in the list, and the first one is not."""
     second = trial.second_interface()
@@ -245,7 +243,6 @@ def keeps_second_interface(trial: Trial) -> None:
     "gc-removes-stale-interface",
     "gc-removes-stale",
     "gc-removes-reservations",
-    since=_SINCE,
     attachments=2,
     needs=_COLLECTS,
 )

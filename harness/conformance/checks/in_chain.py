@@ -12,12 +12,11 @@ from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
 from skel.result import Interface, IPConfig, Result, Route
 
-_CHAINS_SINCE: Final = "0.3.0"
 _CHAINED: Final = {Profile.CHAINED}
 _SENTENCES: Final = ("add-prev-result", "prev-result-output", "prev-result-equivalent")
 
 
-@check("prev-result-interfaces", *_SENTENCES, profiles=_CHAINED, since=_CHAINS_SINCE)
+@check("prev-result-interfaces", *_SENTENCES, profiles=_CHAINED)
 def prev_result_interfaces(trial: Trial) -> None:
     """The interfaces of prevResult that still exist are in the result."""
     given, result = _given_and_made(trial)
@@ -26,7 +25,7 @@ def prev_result_interfaces(trial: Trial) -> None:
     _demand("interfaces", map(_place, wanted), map(_place, result.interfaces))
 
 
-@check("prev-result-ips", *_SENTENCES, profiles=_CHAINED, since=_CHAINS_SINCE)
+@check("prev-result-ips", *_SENTENCES, profiles=_CHAINED)
 def prev_result_ips(trial: Trial) -> None:
     """The addresses of prevResult that still exist are in the result, with a gateway and the interface they had."""
     given, result = _given_and_made(trial)
@@ -42,7 +41,7 @@ def prev_result_ips(trial: Trial) -> None:
             raise ViolationError(f"{each.address} to be an address of {before}, as in prevResult", f"one of {after}")
 
 
-@check("prev-result-routes", *_SENTENCES, profiles=_CHAINED, since=_CHAINS_SINCE)
+@check("prev-result-routes", *_SENTENCES, profiles=_CHAINED)
 def prev_result_routes(trial: Trial) -> None:
     """The routes of prevResult that still exist are in the result."""
     given, result = _given_and_made(trial)
@@ -57,7 +56,7 @@ def prev_result_routes(trial: Trial) -> None:
     _demand("routes", *([_path(each, told, any_gateway) for each in found] for found in (wanted, result.routes)))
 
 
-@check("prev-result-dns", *_SENTENCES, profiles=_CHAINED, since=_CHAINS_SINCE)
+@check("prev-result-dns", *_SENTENCES, profiles=_CHAINED)
 def prev_result_dns(trial: Trial) -> None:
     """The resolver settings of prevResult are in the result, or others that the plugin has put in their place."""
     trial.prepare(trial.container)
@@ -69,7 +68,7 @@ def prev_result_dns(trial: Trial) -> None:
         raise ViolationError(f'"dns": {json.dumps(dns)}, as in prevResult', "none", execution)
 
 
-@check("ipam-abbreviated", "ipam-abbreviated", profiles={Profile.IPAM}, since=_CHAINS_SINCE)
+@check("ipam-abbreviated", "ipam-abbreviated", profiles={Profile.IPAM})
 def ipam_abbreviated(trial: Trial) -> None:
     """The result of an IPAM plugin has no interfaces, and its ips name none."""
     execution = trial.add()

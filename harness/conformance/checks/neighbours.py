@@ -7,7 +7,6 @@ from harness.conformance.catalogue import check
 from harness.conformance.finding import ViolationError
 from harness.conformance.subject import IN_POD
 from harness.conformance.trial import Trial
-from skel.versions import VERB_SINCE
 
 _OF_LINKS: Final = ("link", "address")
 
@@ -31,7 +30,7 @@ def keeps_later_containers(trial: Trial) -> None:
         raise ViolationError("a container that was added later as it was, after DEL of the first", "; ".join(lost))
 
 
-@check("check-after-others-left", "check-probes", since=VERB_SINCE["CHECK"], attachments=2)
+@check("check-after-others-left", "check-probes", attachments=2)
 def after_others_left(trial: Trial) -> None:
     """CHECK of a container succeeds after another one was deleted, whichever came first."""
     first, second, third = trial.container, trial.new_container(), trial.new_container()

@@ -5,10 +5,9 @@ from harness.conformance.catalogue import check
 from harness.conformance.finding import ViolationError
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
-from skel.versions import VERB_SINCE
 
 
-@check("gc-says-nothing", "gc-output", since=VERB_SINCE["GC"])
+@check("gc-says-nothing", "gc-output")
 def gc_says_nothing(trial: Trial) -> None:
     """GC that succeeds prints nothing on standard output."""
     trial.attach()

@@ -17,7 +17,7 @@ _MAIN: Final = 254
 """The number of the main table; before 1.1.0 a result cannot name another."""
 
 
-@check("add-routes", "add-result-routes", profiles=IN_POD, since=RESULT_LISTS_SINCE)
+@check("add-routes", "add-result-routes", profiles=IN_POD)
 def add_routes(trial: Trial) -> None:
     """The routes of the result are in the container."""
     demand_true_result(trial, _missing_routes)
@@ -25,7 +25,7 @@ def add_routes(trial: Trial) -> None:
         raise NotApplicableError("the interface is not in the container")
 
 
-@check("add-tells-routes", "add-result-routes", profiles=IN_POD, since=RESULT_LISTS_SINCE)
+@check("add-tells-routes", "add-result-routes", profiles=IN_POD)
 def add_tells_routes(trial: Trial) -> None:
     """The result has every route that ADD has made in the container, except those to its own subnet and gateways."""
     demand_true_result(trial, _untold_routes)
@@ -38,7 +38,7 @@ def add_gateway_on_link(trial: Trial) -> None:
         raise NotApplicableError("the result has no gateway")
 
 
-@check("add-gateway-of-routes", "add-result-gateway", "add-result-routes", profiles=IN_POD, since=RESULT_LISTS_SINCE)
+@check("add-gateway-of-routes", "add-result-routes", "add-result-gateway", profiles=IN_POD)
 def add_gateway_of_routes(trial: Trial) -> None:
     """The default route, and those of the result without gw, lead to a gateway that the result tells."""
     demand_true_result(trial, _other_next_hops)

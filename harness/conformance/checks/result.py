@@ -9,7 +9,7 @@ from harness.conformance import expect
 from harness.conformance.catalogue import check
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.kernel import links
-from harness.conformance.sequences import RESULT_LISTS_SINCE, Mismatch, demand_true_result
+from harness.conformance.sequences import Mismatch, demand_true_result
 from harness.conformance.subject import IN_POD
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
@@ -63,7 +63,7 @@ def add_gateway(trial: Trial) -> None:
     demand_true_result(trial, _unfit_gateways)
 
 
-@check("add-interface-index", "add-result-interface-index", profiles=IN_POD, since=RESULT_LISTS_SINCE)
+@check("add-interface-index", "add-result-interface-index", profiles=IN_POD)
 def add_interface_index(trial: Trial) -> None:
     """Each address has the index of its interface in the list of interfaces."""
     if not demand_true_result(trial, _wrong_indices).interfaces:

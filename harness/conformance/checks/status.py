@@ -23,7 +23,7 @@ _POLLED_EVERY: Final = 5.0
 _OF_ATTACHMENTS: Final = dict.fromkeys(("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_ARGS"), ABSENT)
 
 
-@check("status-ready", "status-ready", since=_SINCE)
+@check("status-ready", "status-ready")
 def ready(trial: Trial) -> None:
     """STATUS succeeds on a new node and with a container attached, if the next ADD succeeds."""
     asked = trial.status()
@@ -34,13 +34,13 @@ def ready(trial: Trial) -> None:
         expect.succeeded(asked, "STATUS before another ADD that succeeds")
 
 
-@check("status-without-attachment", "status-ready", since=_SINCE)
+@check("status-without-attachment", "status-ready")
 def without_attachment(trial: Trial) -> None:
     """STATUS needs no variable but CNI_COMMAND and CNI_PATH."""
     expect.succeeded(trial.status(environ=_OF_ATTACHMENTS), "STATUS without the variables of an attachment")
 
 
-@check("status-not-relied-on", "status-not-relied-on", since=_SINCE)
+@check("status-not-relied-on", "status-not-relied-on")
 def not_relied_on(trial: Trial) -> None:
     """ADD, CHECK and DEL succeed on a node that was never asked for its STATUS."""
     trial.attach()
@@ -49,14 +49,14 @@ def not_relied_on(trial: Trial) -> None:
 
 
 # A remark: a STATUS error taints the node, and pods that run may be evicted (docs/design.md, "STATUS").
-@check("status-exhausted", "status-exhausted", profiles=GIVING_ADDRESSES, since=_SINCE, level=Level.MAY)
+@check("status-exhausted", "status-exhausted", profiles=GIVING_ADDRESSES, level=Level.MAY)
 def exhausted(trial: Trial) -> None:
     """STATUS fails if no address is left; for an interface plugin, if its IPAM plugin's STATUS fails then."""
     asked, _ = _asked_when_exhausted(trial)
     expect.refused(asked, "no address is left and ADD fails")
 
 
-@check("status-exhausted-code", "status-codes", profiles=GIVING_ADDRESSES, since=_SINCE)
+@check("status-exhausted-code", "status-codes", profiles=GIVING_ADDRESSES)
 def exhausted_code(trial: Trial) -> None:
     """STATUS that fails for want of addresses says so with code 50 or 51, or passes on its IPAM plugin's code."""
     asked, code = _asked_when_exhausted(trial)
@@ -76,7 +76,7 @@ def exhausted_in_time(trial: Trial) -> None:
         raise SlowError(f"an answer within {_POLLED_EVERY:.0f} s", f"one after {asked.seconds:.1f} s", asked)
 
 
-@check("status-ready-again", "status-ready", profiles=GIVING_ADDRESSES, since=_SINCE)
+@check("status-ready-again", "status-ready", profiles=GIVING_ADDRESSES)
 def ready_again(trial: Trial) -> None:
     """STATUS succeeds again after an address was released."""
     config, [first, *_], _ = exhaust_addresses(trial)
@@ -88,7 +88,7 @@ def ready_again(trial: Trial) -> None:
     expect.succeeded(asked, "STATUS before an ADD that succeeds")
 
 
-@check("status-failed-prevents-nothing", "status-prevents-nothing", since=_SINCE, profiles=GIVING_ADDRESSES)
+@check("status-failed-prevents-nothing", "status-prevents-nothing", profiles=GIVING_ADDRESSES)
 def failed_prevents_nothing(trial: Trial) -> None:
     """CHECK and DEL of an attached container succeed if STATUS fails for want of addresses."""
     config, [first, *_], _ = exhaust_addresses(trial)
@@ -98,7 +98,7 @@ def failed_prevents_nothing(trial: Trial) -> None:
     expect.succeeded(trial.delete(first, config=config), "DEL after STATUS has failed")
 
 
-@check("status-delegate-missing", "status-not-ready", profiles=IN_POD, since=_SINCE)
+@check("status-delegate-missing", "status-not-ready", profiles=IN_POD)
 def delegate_missing(trial: Trial) -> None:
     """STATUS fails if the delegate cannot be found, so that no ADD can succeed."""
     config = _with_delegate(trial, _NO_SUCH_PLUGIN)
@@ -108,14 +108,14 @@ def delegate_missing(trial: Trial) -> None:
     expect.refused(asked, f'there is no plugin "{_NO_SUCH_PLUGIN}" and ADD fails')
 
 
-@check("status-forwarded", "status-delegates", profiles=IN_POD, since=_SINCE)
+@check("status-forwarded", "status-delegates", profiles=IN_POD)
 def forwarded(trial: Trial) -> None:
     """STATUS is asked of the delegate, too."""
     delegate = recording(trial)
     delegate.demand("STATUS", trial.status(environ=delegate.environ), "since STATUS was asked")
 
 
-@check("status-of-delegate-fails", "status-delegated-error", "status-prevents-nothing", profiles=IN_POD, since=_SINCE)
+@check("status-of-delegate-fails", "status-delegated-error", "status-prevents-nothing", profiles=IN_POD)
 def of_delegate_fails(trial: Trial) -> None:
     """STATUS fails if the delegate's STATUS fails, and ADD, CHECK and DEL go on working."""
     delegate = recording(trial)

@@ -17,7 +17,7 @@ _MAKES_GATEWAY: Final = ("isGateway", "isDefaultGateway")
 _MTU_SINCE: Final = "1.1.0"
 
 
-@check("add-tells-interfaces", "add-result-interfaces", profiles=IN_POD, since=RESULT_LISTS_SINCE)
+@check("add-tells-interfaces", "add-result-interfaces", profiles=IN_POD)
 def add_tells_interfaces(trial: Trial) -> None:
     """The result lists every interface that ADD has made, in the container and on the node."""
     trial.warm_up()
@@ -33,7 +33,7 @@ def add_tells_interfaces(trial: Trial) -> None:
             raise ViolationError(expected, ", ".join(sorted(listed)) or "none")
 
 
-@check("add-sandbox", "add-result-sandbox", profiles=IN_POD, since=RESULT_LISTS_SINCE)
+@check("add-sandbox", "add-result-sandbox", profiles=IN_POD)
 def add_sandbox(trial: Trial) -> None:
     """An interface in the container has the value of CNI_NETNS as its sandbox."""
     demand_true_result(trial, _other_sandboxes)
@@ -44,14 +44,13 @@ def add_sandbox(trial: Trial) -> None:
     "add-result-sandbox-host",
     "add-result-interfaces",
     profiles=IN_POD,
-    since=RESULT_LISTS_SINCE,
 )
 def add_interfaces_exist(trial: Trial) -> None:
     """Each interface of the result is in the place of its sandbox: the container, or the node if that is empty."""
     demand_true_result(trial, _missing_interfaces)
 
 
-@check("add-mac", "add-result-mac", "prev-result-output", profiles=IN_POD, since=RESULT_LISTS_SINCE)
+@check("add-mac", "add-result-mac", "prev-result-output", profiles=IN_POD)
 def add_mac(trial: Trial) -> None:
     """The interfaces of the result have the hardware addresses that they have in the kernel."""
     demand_true_result(trial, _other_macs)

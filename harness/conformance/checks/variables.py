@@ -13,13 +13,19 @@ from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
 from skel.errors import Code
+from skel.versions import at_least
 
+_ID: Final = "CNI_CONTAINERID"
 _NEEDED: Final[Mapping[str, Sequence[str]]] = {
-    "ADD": ("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"),
-    "CHECK": ("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"),
-    "DEL": ("CNI_CONTAINERID", "CNI_IFNAME"),
+    "ADD": (_ID, "CNI_NETNS", "CNI_IFNAME"),
+    "CHECK": (_ID, "CNI_NETNS", "CNI_IFNAME"),
+    "DEL": (_ID, "CNI_IFNAME"),
 }
 
+_ID_NEEDED_SINCE: Final = "0.4.0"
+"""Before, a container ID was recommended only."""
+_ID_CHARACTERS_SINCE: Final = "1.0.0"
+"""Before, no version said which characters a container ID has."""
 _CONTAINER_IDS: Final = ("-pod", "_pod", "../pod", "a/b", "a b", "a:b", "a;b", "pod\n")
 _IFNAMES: Final = ("sixteen-letters-", ".", "..", "a/b", "a:b", "a b", "eth0\n")
 _LONGEST_IFNAME: Final = "fifteen-letters"
@@ -40,7 +46,7 @@ def variable_named(trial: Trial) -> None:
     seen = False
     for verb, name, execution in _each_missing(trial):
         seen = _demand_named(execution, name, f"{verb} needs {name}") or seen
-    invalid = {"CNI_CONTAINERID": _CONTAINER_IDS[0], "CNI_IFNAME": _IFNAMES[0], "CNI_COMMAND": "RENAME"}
+    invalid = {_ID: _CONTAINER_IDS[0], "CNI_IFNAME": _IFNAMES[0], "CNI_COMMAND": "RENAME"}
     for name, value in invalid.items():
         execution = trial.call("DEL", trial.container, environ={name: value})
         seen = _demand_named(execution, name, f'{name} is "{value}"') or seen
@@ -60,8 +66,8 @@ def variables_all_named(trial: Trial) -> None:
 @check("container-id-invalid", "container-id-characters", "exit-code")
 def container_id_invalid(trial: Trial) -> None:
     """ADD fails if the container ID is empty, does not start with a letter or digit, or has forbidden characters."""
-    for container_id in ("", *_CONTAINER_IDS):
-        execution = trial.add(environ={"CNI_CONTAINERID": container_id})
+    for container_id in ("", *(_CONTAINER_IDS if at_least(trial.version, _ID_CHARACTERS_SINCE) else ())):
+        execution = trial.add(environ={_ID: container_id})
         expect.failed(execution, f"{container_id!r} is no container ID")
 
 
@@ -72,8 +78,10 @@ def container_id_invalid_code(trial: Trial) -> None:
     before = trial.snapshot()
     for container_id in (*_CONTAINER_IDS, "päd"):
         for verb in ("ADD", "DEL"):
-            execution = trial.call(verb, trial.container, environ={"CNI_CONTAINERID": container_id})
+            execution = trial.call(verb, trial.container, environ={_ID: container_id})
             why = f"{container_id!r} is no container ID"
+            if execution.exit_code == 0 and not at_least(trial.version, _ID_CHARACTERS_SINCE):
+                raise NotApplicableError(f"version {trial.version} does not say which characters a container ID has")
             if verb == "ADD" and container_id in _CONTAINER_IDS:
                 expect.failed(execution, why, follows="container-id-invalid")
             expect.refused(execution, why, codes=_BAD_ENVIRONMENT)
@@ -148,7 +156,7 @@ def _code(execution: Execution) -> object:
 def _verbs(trial: Trial) -> Iterator[tuple[str, Sequence[str]]]:
     for verb, names in _NEEDED.items():
         if trial.has(verb):
-            yield verb, names
+            yield verb, [name for name in names if name != _ID or at_least(trial.version, _ID_NEEDED_SINCE)]
 
 
 def _each_missing(trial: Trial) -> Iterator[tuple[str, str, Execution]]:

@@ -24,19 +24,17 @@ from harness.conformance.sentences import Level
 from harness.conformance.subject import GIVING_ADDRESSES, IN_POD, Profile
 from harness.conformance.trial import Trial
 from harness.snapshot import differences
-from skel.versions import VERB_SINCE
 
 LOOKS: Final = ("check-everything-missing", "check-after-del")
 """The checks that tell whether CHECK looks at anything: a CHECK that does not is one finding."""
 _INTERFACE: Final = {Profile.INTERFACE}
-_SINCE: Final = VERB_SINCE["CHECK"]
 OTHER_MAC: Final = "02:00:5e:00:53:01"
 _OTHER_ADDRESSES: Final = {4: "192.0.2.77/24", 6: "2001:db8:77::77/64"}
 _LATER_ROUTES: Final = ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24")
 """Of these, one that the plugin itself does not make."""
 
 
-@check("check-after-add", "check-after-add", since=_SINCE)
+@check("check-after-add", "check-after-add")
 def after_add(trial: Trial) -> None:
     """CHECK right after ADD succeeds, as often as it is called."""
     trial.attach()
@@ -45,9 +43,7 @@ def after_add(trial: Trial) -> None:
         expect.succeeded(trial.check(), "CHECK, again")
 
 
-@check(
-    "check-everything-missing", "check-consults-prev-result", "check-finds-missing", profiles=_INTERFACE, since=_SINCE
-)
+@check("check-everything-missing", "check-consults-prev-result", "check-finds-missing", profiles=_INTERFACE)
 def everything_missing(trial: Trial) -> None:
     """CHECK fails if nothing is left of what ADD made outside of files: no interface, and no entry in the firewall."""
     trial.warm_up()
@@ -70,7 +66,7 @@ def _entries(trial: Trial) -> FirewallEntries:
         return {}
 
 
-@check("check-after-del", "check-finds-missing", "check-finds-untracked-missing", since=_SINCE, needs=LOOKS[:1])
+@check("check-after-del", "check-finds-missing", "check-finds-untracked-missing", needs=LOOKS[:1])
 def after_del(trial: Trial) -> None:
     """CHECK fails for an attachment that was deleted."""
     _attach_with_traces(trial)
@@ -82,7 +78,6 @@ def after_del(trial: Trial) -> None:
     "check-never-added",
     "check-finds-missing",
     "check-consults-prev-result",
-    since=_SINCE,
     profiles=GIVING_ADDRESSES,
     needs=LOOKS,
 )
@@ -106,7 +101,7 @@ def _attach_with_traces(trial: Trial) -> None:
         raise NotApplicableError("ADD makes nothing, on the node or in the container, that could be missing")
 
 
-@check("check-netns-gone", "check-finds-missing", profiles=_INTERFACE, since=_SINCE, needs=LOOKS)
+@check("check-netns-gone", "check-finds-missing", profiles=_INTERFACE, needs=LOOKS)
 def netns_gone(trial: Trial) -> None:
     """CHECK fails if the container's namespace is gone."""
     trial.attach()
@@ -114,7 +109,7 @@ def netns_gone(trial: Trial) -> None:
     expect.failed(trial.check(), f"there is nothing at {trial.container.netns}")
 
 
-@check("check-interface-missing", "check-finds-missing", profiles=_INTERFACE, since=_SINCE, needs=LOOKS)
+@check("check-interface-missing", "check-finds-missing", profiles=_INTERFACE, needs=LOOKS)
 def interface_missing(trial: Trial) -> None:
     """CHECK fails if the interface is gone from the container."""
     trial.attach()
@@ -123,7 +118,7 @@ def interface_missing(trial: Trial) -> None:
     expect.failed(trial.check(), f"{trial.container.ifname} is gone from the container")
 
 
-@check("check-other-address-expected", "check-consults-prev-result", profiles=_INTERFACE, since=_SINCE, needs=LOOKS)
+@check("check-other-address-expected", "check-consults-prev-result", profiles=_INTERFACE, needs=LOOKS)
 def other_address_expected(trial: Trial) -> None:
     """CHECK fails if prevResult has an address that the interface does not have."""
     addresses = own_addresses(trial, trial.container)
@@ -138,7 +133,7 @@ def other_address_expected(trial: Trial) -> None:
     expect.failed(trial.check(prev_result=result), f"prevResult has the address {other}, and the interface has not")
 
 
-@check("check-other-interface-expected", "check-consults-prev-result", profiles=_INTERFACE, since=_SINCE, needs=LOOKS)
+@check("check-other-interface-expected", "check-consults-prev-result", profiles=_INTERFACE, needs=LOOKS)
 def other_interface_expected(trial: Trial) -> None:
     """CHECK fails if prevResult has another hardware address for the interface than it has."""
     trial.attach()
@@ -152,7 +147,6 @@ def other_interface_expected(trial: Trial) -> None:
     "check-without-prev-result",
     "check-consults-prev-result",
     profiles=_INTERFACE,
-    since=_SINCE,
     level=Level.CONVENTION,
     needs=LOOKS,
 )
@@ -162,7 +156,7 @@ def without_prev_result(trial: Trial) -> None:
     expect.failed(trial.check(prev_result=ABSENT), "there is no prevResult to tell what to expect")
 
 
-@check("check-later-mac", "check-allows-later-changes", profiles=_INTERFACE, since=_SINCE)
+@check("check-later-mac", "check-allows-later-changes", profiles=_INTERFACE)
 def later_mac(trial: Trial) -> None:
     """CHECK succeeds if a later plugin has changed the hardware address, as prevResult says."""
     trial.attach()
@@ -173,7 +167,7 @@ def later_mac(trial: Trial) -> None:
     expect.succeeded(trial.check(prev_result=result), "CHECK after a later plugin changed the hardware address")
 
 
-@check("check-later-address", "check-allows-later-changes", profiles=IN_POD, since=_SINCE)
+@check("check-later-address", "check-allows-later-changes", profiles=IN_POD)
 def later_address(trial: Trial) -> None:
     """CHECK succeeds if a later plugin has given the interface another address, as prevResult says."""
     trial.attach()
@@ -191,7 +185,7 @@ def later_address(trial: Trial) -> None:
     expect.succeeded(trial.check(prev_result=result), "CHECK after a later plugin gave another address")
 
 
-@check("check-later-route", "check-allows-later-changes", profiles=IN_POD, since=_SINCE)
+@check("check-later-route", "check-allows-later-changes", profiles=IN_POD)
 def later_route(trial: Trial) -> None:
     """CHECK succeeds if a later plugin has made another route in the container, as prevResult says."""
     trial.attach()
@@ -205,7 +199,7 @@ def later_route(trial: Trial) -> None:
     expect.succeeded(trial.check(prev_result=result), "CHECK after a later plugin made another route")
 
 
-@check("check-later-route-removed", "check-allows-later-changes", profiles=IN_POD, since=_SINCE)
+@check("check-later-route-removed", "check-allows-later-changes", profiles=IN_POD)
 def later_route_removed(trial: Trial) -> None:
     """CHECK succeeds if a later plugin has removed a route, from the container and from prevResult."""
     routes = own_routes(trial, trial.container)

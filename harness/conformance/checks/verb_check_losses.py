@@ -27,15 +27,13 @@ from harness.conformance.requests import TrialContainer
 from harness.conformance.sequences import clean_up
 from harness.conformance.subject import IN_POD, Profile
 from harness.conformance.trial import Trial
-from skel.versions import VERB_SINCE
 
 _INTERFACE: Final = {Profile.INTERFACE}
-_SINCE: Final = VERB_SINCE["CHECK"]
 _LIMITS: Final = {f"{direction}{what}": 8_000_000 for direction in ("ingress", "egress") for what in ("Rate", "Burst")}
 """In bits per second, and in bits."""
 
 
-@check("check-address-missing", "check-finds-missing", profiles=IN_POD, since=_SINCE, needs=LOOKS)
+@check("check-address-missing", "check-finds-missing", profiles=IN_POD, needs=LOOKS)
 def address_missing(trial: Trial) -> None:
     """CHECK fails if an address of the result is gone from the container's interface."""
     found = False
@@ -52,7 +50,7 @@ def address_missing(trial: Trial) -> None:
         raise NotApplicableError("the plugin gives the container's interface no address")
 
 
-@check("check-route-missing", "check-finds-missing", profiles=IN_POD, since=_SINCE, needs=LOOKS)
+@check("check-route-missing", "check-finds-missing", profiles=IN_POD, needs=LOOKS)
 def route_missing(trial: Trial) -> None:
     """CHECK fails if a route of the result is gone from the container."""
     found = False
@@ -69,7 +67,7 @@ def route_missing(trial: Trial) -> None:
         raise NotApplicableError("the plugin makes no route that is in its result")
 
 
-@check("check-interface-down", "check-finds-missing", profiles=_INTERFACE, since=_SINCE, needs=LOOKS)
+@check("check-interface-down", "check-finds-missing", profiles=_INTERFACE, needs=LOOKS)
 def interface_down(trial: Trial) -> None:
     """CHECK fails if the container's interface was set down, and so is unusable."""
     trial.attach()
@@ -80,7 +78,7 @@ def interface_down(trial: Trial) -> None:
     expect.failed(trial.check(), f"{ifname} is down")
 
 
-@check("check-interface-other-mac", "check-finds-missing", profiles=_INTERFACE, since=_SINCE, needs=LOOKS)
+@check("check-interface-other-mac", "check-finds-missing", profiles=_INTERFACE, needs=LOOKS)
 def interface_other_mac(trial: Trial) -> None:
     """CHECK fails if the container's interface has another hardware address than the result has."""
     trial.attach()
@@ -90,7 +88,7 @@ def interface_other_mac(trial: Trial) -> None:
     expect.failed(trial.check(), f"{trial.container.ifname} has another hardware address than prevResult says")
 
 
-@check("check-host-interface-missing", "check-finds-missing", profiles=_INTERFACE, since=_SINCE, needs=LOOKS)
+@check("check-host-interface-missing", "check-finds-missing", profiles=_INTERFACE, needs=LOOKS)
 def host_interface_missing(trial: Trial) -> None:
     """CHECK fails if an interface of the result is gone from the node."""
     before = trial.snapshot().section("node", "links")
@@ -101,7 +99,7 @@ def host_interface_missing(trial: Trial) -> None:
     expect.failed(trial.check(), f"{lost}, which the result has, is gone from the node")
 
 
-@check("check-rule-missing", "check-finds-untracked-missing", since=_SINCE, needs=LOOKS)
+@check("check-rule-missing", "check-finds-untracked-missing", needs=LOOKS)
 def rule_missing(trial: Trial) -> None:
     """CHECK fails if ADD's entries in the firewall are gone."""
     trial.warm_up()
@@ -115,7 +113,7 @@ def rule_missing(trial: Trial) -> None:
     expect.failed(trial.check(), f"what ADD put into the firewall is gone ({len(things)} things)")
 
 
-@check("check-qdisc-missing", "check-finds-shaping-missing", profiles=IN_POD, since=_SINCE, needs=LOOKS)
+@check("check-qdisc-missing", "check-finds-shaping-missing", profiles=IN_POD, needs=LOOKS)
 def qdisc_missing(trial: Trial) -> None:
     """CHECK fails if a queueing discipline that ADD has made is gone."""
     asked = "bandwidth" in trial.subject.plugin.capabilities
@@ -148,7 +146,6 @@ def _shaped(trial: Trial, container: TrialContainer, config: Mapping[str, object
     "check-finds-untracked-missing",
     "check-delegates",
     profiles=IN_POD,
-    since=_SINCE,
     needs=(*LOOKS, "delegate-check"),
 )
 def reservation_missing(trial: Trial) -> None:

@@ -1,7 +1,6 @@
 """CHECK: that it only looks, and that it finds an object that is there, but in another state than ADD left it."""
 
 import ipaddress
-from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.added_objects import own_addresses
@@ -17,13 +16,10 @@ from harness.conformance.subject import IN_POD, Profile
 from harness.conformance.trial import Trial
 from harness.snapshot import Difference, Snapshot
 from skel.result import Result
-from skel.versions import VERB_SINCE
-
-_SINCE: Final = VERB_SINCE["CHECK"]
 
 
 # A violation costs a runtime nothing at once.
-@check("check-changes-nothing", "check-probes", since=_SINCE, level=Level.SHOULD)
+@check("check-changes-nothing", "check-probes", level=Level.SHOULD)
 def changes_nothing(trial: Trial) -> None:
     """CHECK changes nothing, neither the first one nor those after it.
 
@@ -39,7 +35,7 @@ def changes_nothing(trial: Trial) -> None:
     trial.demand_same(after, trial.snapshot(), "after more CHECKs")
 
 
-@check("check-repairs-nothing", "check-probes", profiles={Profile.INTERFACE}, since=_SINCE)
+@check("check-repairs-nothing", "check-probes", profiles={Profile.INTERFACE})
 def repairs_nothing(trial: Trial) -> None:
     """CHECK repairs nothing: whatever was lost is lost after CHECK, too."""
     found = False
@@ -73,7 +69,7 @@ def _set_host_interfaces_down(trial: Trial, container: TrialContainer) -> bool:
     return any(done)
 
 
-@check("check-address-other-prefix", "check-finds-missing", profiles=IN_POD, since=_SINCE, needs=LOOKS)
+@check("check-address-other-prefix", "check-finds-missing", profiles=IN_POD, needs=LOOKS)
 def address_other_prefix(trial: Trial) -> None:
     """CHECK fails if an address of the result has another prefix length on the container's interface."""
     container = trial.container
@@ -91,7 +87,7 @@ def address_other_prefix(trial: Trial) -> None:
     raise NotApplicableError("the plugin gives the container's interface no IPv4 address that can be changed")
 
 
-@check("check-host-interface-down", "check-finds-missing", profiles={Profile.INTERFACE}, since=_SINCE, needs=LOOKS)
+@check("check-host-interface-down", "check-finds-missing", profiles={Profile.INTERFACE}, needs=LOOKS)
 def host_interface_down(trial: Trial) -> None:
     """CHECK fails if an interface of the result, which ADD made for this container on the node, was set down."""
     trial.warm_up()
@@ -107,9 +103,7 @@ def host_interface_down(trial: Trial) -> None:
     expect.failed(trial.check(), f"{down}, by which the node reaches the container, is down")
 
 
-@check(
-    "check-interface-other-mtu", "check-finds-untracked-missing", profiles={Profile.CHAINED}, since=_SINCE, needs=LOOKS
-)
+@check("check-interface-other-mtu", "check-finds-untracked-missing", profiles={Profile.CHAINED}, needs=LOOKS)
 def interface_other_mtu(trial: Trial) -> None:
     """CHECK of a chained plugin that sets the interface's MTU fails if the MTU is again as it was before ADD."""
     container = trial.container

@@ -9,6 +9,7 @@ from harness.conformance import expect
 from harness.conformance.catalogue import check
 from harness.conformance.finding import NotApplicableError, PredecessorError, ViolationError
 from harness.conformance.requests import ABSENT, CLOSED_STDIN
+from harness.conformance.sequences import VERSION_SINCE
 from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
@@ -28,14 +29,13 @@ _CHAINS_SINCE: Final = "0.3.0"
     "version-keys-restated",
     "version-result",
     "result-output",
-    since="0.2.0",
 )
 def version_result(trial: Trial) -> None:
     """VERSION prints one JSON object with cniVersion and a list of supportedVersions."""
     _supported(trial.ask_version())
 
 
-@check("version-repeats-cni-version", "version-cni-version", since="0.2.0")
+@check("version-repeats-cni-version", "version-cni-version")
 def version_repeats(trial: Trial) -> None:
     """VERSION answers with the cniVersion of its input."""
     for version in _known(trial):
@@ -45,7 +45,7 @@ def version_repeats(trial: Trial) -> None:
             raise ViolationError(f'"cniVersion": "{version}", as on input', f'"cniVersion": {json.dumps(said)}', answer)
 
 
-@check("version-needs-nothing", "skel-version-alone", since="0.2.0")
+@check("version-needs-nothing", "skel-version-alone", since=VERSION_SINCE)
 def version_needs_nothing(trial: Trial) -> None:
     """VERSION needs no variable but CNI_COMMAND, and no configuration."""
     others = ("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_ARGS", "CNI_PATH")
@@ -91,7 +91,7 @@ def version_names_version_in_use(trial: Trial) -> None:
         raise ViolationError(expected, ", ".join(named), asked)
 
 
-@check("version-unsupported", "exit-code", "supported-versions-true")
+@check("version-unsupported", "error-incompatible-version", "exit-code", "supported-versions-true")
 def version_unsupported(trial: Trial) -> None:
     """ADD fails if the configuration is of a version that is not supported."""
     expect.failed(trial.add(version=_FUTURE), f"version {_FUTURE} of the specification is not supported")

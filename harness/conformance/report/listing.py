@@ -13,10 +13,16 @@ from harness.table import TextTable
 def catalogue_document(checks: Sequence[Check], sentences: Iterable[Sentence]) -> dict[str, object]:
     """Return the catalogue as a JSON object; of `sentences` only those with a reason why no check enforces them."""
     return {
-        "checks": [check_entry(check) | {"profiles": sorted(check.profiles), "since": check.since} for check in checks],
+        "checks": [_entry(check) for check in checks],
         "sections": [{"name": name, "headings": title} for name, title in sorted(section_names(checks).items())],
         "without_check": [each._asdict() for each in _without_check(sentences)],
     }
+
+
+def _entry(check: Check) -> dict[str, object]:
+    """Return the entries of a check; `levels` has its levels by the version of SPEC.md that each came with."""
+    levels = {version: str(level) for version, level in check.levels.items()}
+    return check_entry(check) | {"profiles": sorted(check.profiles), "since": check.since, "levels": levels}
 
 
 def checks_table(checks: Sequence[Check]) -> TextTable:
@@ -25,6 +31,7 @@ def checks_table(checks: Sequence[Check]) -> TextTable:
         [
             check.id,
             str(check.level),
+            _since(check),
             check.effect.kind if check.effect else "-",
             ", ".join(sorted(check.profiles)),
             place(check.enforced[0]),
@@ -32,7 +39,13 @@ def checks_table(checks: Sequence[Check]) -> TextTable:
         ]
         for check in checks
     ]
-    return TextTable(("CHECK", "LEVEL", "EFFECT", "PROFILES", "SECTION", "DEMAND"), rows)
+    return TextTable(("CHECK", "LEVEL", "SINCE", "EFFECT", "PROFILES", "SECTION", "DEMAND"), rows)
+
+
+def _since(check: Check) -> str:
+    """Return the version that a check's level came with; in brackets the first one with a less binding level."""
+    versions = list(check.levels)
+    return versions[-1] if len(versions) == 1 else f"{versions[-1]} ({versions[0]})"
 
 
 def sections_table(checks: Sequence[Check]) -> TextTable:

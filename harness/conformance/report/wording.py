@@ -90,8 +90,11 @@ def demand(check: AnyCheck) -> str:
 def facts(finding: Finding) -> Iterator[tuple[str, str]]:
     """Yield the expectation, the answer and the request, each with its name; unknown ones are left out.
 
-    The answer may have several lines: one for each difference of a node.
+    The answer may have several lines: one for each difference of a node. First comes a level that is raised later.
     """
+    sentence, version = finding.check.enforced[0], finding.subject.network.cni_version
+    if sentence.level_in(version) not in {None, sentence.level}:
+        yield "version", f"{finding.check.level} in {version}, and {sentence.level} since {sentence.since}"
     got = _NEXT_DIFFERENCE.sub("\n", finding.got)
     if finding.is_intermittent:
         yield "runs", f"intermittent: failed {finding.failed_runs} of {finding.runs} runs"
