@@ -84,7 +84,6 @@ def test_a_faulty_plugin_fails_by_default_unless_nothing_notices_its_fault() -> 
         "about-itself-freely",  # people read the line
         "busy-is-broken",  # the runtime tries again
         "check-before-its-version",  # runtimes do not send a verb to such a version
-        "delegate-unheard",  # the delegate's error arrives, its words on stderr do not
         "error-code-as-exit-code",  # runtimes tell 0 from all others
         "error-code-made-up",  # runtimes show the code
         "error-of-another-version",  # runtimes read an error of any version
@@ -92,10 +91,11 @@ def test_a_faulty_plugin_fails_by_default_unless_nothing_notices_its_fault() -> 
         "fails-by-hand",  # no runtime executes it without a verb
         "gc-tells-what-it-did",  # runtimes do not read it
         "mute-by-hand",
+        "own-namespace-too",  # runtimes give each pod a namespace of its own
+        "remarks-on-stdout",  # runtimes do not read them
         "status-always-ready-for-addresses",  # the specification leaves it to the plugin
         "status-before-its-version",
         "variables-one-at-a-time",  # people read the error
-        "version-wants-a-path",  # runtimes send it
     }
 
 
