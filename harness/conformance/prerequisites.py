@@ -176,6 +176,8 @@ PREREQUISITES: Final = (
     Prerequisite("del-netns-gone", "DEL"),
     Prerequisite("del-without-prev-result", "DEL"),
     Prerequisite("add-after-del", "ADD", after_del=True),
+    Prerequisite("add-tells-interfaces"),
+    Prerequisite("delegate-addresses-applied"),
     Prerequisite("check-after-add", "CHECK", is_answer=True),
     Prerequisite("check-everything-missing", "CHECK"),
     Prerequisite("check-after-del", "CHECK"),

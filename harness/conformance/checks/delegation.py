@@ -231,7 +231,7 @@ def delete_fails_once(trial: Trial) -> None:
     "check-delegates",
     "delegate-error-returned",
     profiles=IN_POD,
-    needs=("delegate-check",),
+    needs=(*LOOKS, "delegate-check"),
 )
 def verify_fails(trial: Trial) -> None:
     """CHECK fails if the delegate's CHECK fails."""
