@@ -17,6 +17,7 @@ DEL_OF_NOTHING = f'#!/bin/sh\n[ "$CNI_COMMAND" = DEL ] && exit 0\n{SOUND}'
 CHECK_OF_NOTHING = f'#!/bin/sh\n[ "$CNI_COMMAND" = CHECK ] && exit 0\n{SOUND}'
 
 
+@pytest.mark.mostly_slow(3, "each plugin; a part is in make test")
 @pytest.mark.parametrize(
     ("plugin", "checks", "failed"),
     [

@@ -128,6 +128,7 @@ EMPTY_NETNS = ("del-netns-empty", '[ "$CNI_COMMAND" = DEL ] && [ -z "$CNI_NETNS"
 MUTE = ("about", '[ -z "$CNI_COMMAND" ] && exit 1')
 
 
+@pytest.mark.mostly_slow(2, "each threshold; a part is in make test")
 @pytest.mark.parametrize(
     ("fault", "options", "outcome"),
     [
@@ -156,6 +157,7 @@ def test_exit_code_and_reports_say_the_same(
     assert ("<failure " in junit, "\nnot ok " in tap, "#b3261e" in badge) == (fails, fails, fails)
 
 
+@pytest.mark.slow("two runs of the suite; test_conformance_threshold has levels in make test")
 def test_what_level_leaves_out_does_not_fail(cli: Cli, tmp_path: Path) -> None:
     cli.configure(bridge_network("net", version="1.1.0"))
     shadow(cli, tmp_path, "host-local", '[ "$CNI_COMMAND" = GC ] && exit 0')
