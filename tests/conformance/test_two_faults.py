@@ -1,8 +1,6 @@
 """Of two independent faults in one plugin, both are found: one wraps the other, which wraps the sound plugin."""
 
-import random
 import shutil
-from itertools import combinations
 from pathlib import Path
 from typing import Final
 
@@ -16,24 +14,30 @@ from tests.conformance.subjects import Faulty, faulty_plugins, install, subject
 from tests.nodes import HANG
 
 CHECKS = {check.id: check for check in checks()}
-PAIRS: Final = 20
-
-
-def pairs() -> list[tuple[Faulty, Faulty]]:
-    """Faults in different verbs of one plugin: none of the checks of one has a finding of the other as its cause."""
-    # A result that nobody can read hides everything that is in it, and a verb that is refused everything that it does.
-    hiding = {"add-prints-result", "verbs-of-its-versions"}
-    family = [each for each in faulty_plugins() if not each.hangs and not hiding & {*each.caught_by}]
-    of_one = [
-        (first, second)
-        for first, second in combinations(family, 2)
-        if first.plugin == second.plugin and not _kinds(first) & _kinds(second)
-    ]
-    return random.Random(25).sample(of_one, PAIRS)  # noqa: S311 -- no secret
-
-
-def _kinds(faulty: Faulty) -> set[str]:
-    return {name.partition("-")[0] for name in faulty.caught_by}
+PAIRS: Final = (
+    ("del-wants-the-bridge", "delegate-believed"),
+    ("name-of-its-own", "version-without-list"),
+    ("stdin-of-delete-unread", "version-one-at-a-time"),
+    ("stdin-of-delete-unread", "version-in-words"),
+    ("address-not-ready", "prev-result-in-one-case"),
+    ("check-wants-no-other-route", "forward-policy-accept"),
+    ("del-of-recorded-tables-alone", "mtu-as-it-was"),
+    ("gc-says-all-is-well", "version-in-name-only"),
+    ("delete-gives-way", "dns-in-part"),
+    ("busy-is-broken", "error-on-stderr"),
+    ("keys-overlooked", "sandbox-of-the-host"),
+    ("container-id-of-any-kind", "error-in-words"),
+    ("alone-or-not-at-all", "prev-result-in-one-case"),
+    ("del-of-recorded-tables-alone", "version-refused-too-late"),
+    ("forward-chain-that-drops", "status-with-another-code"),
+    ("delegate-by-path", "unsupported-field-without-value"),
+    ("check-blind-for-routes", "resolver-of-the-node"),
+    ("gateway-of-another-network", "status-never-ready-again"),
+    ("check-blind-for-the-firewall", "version-without-list"),
+    ("gateway-is-not-that-of-routes", "stdin-cut-off-is-empty"),
+)
+"""Outer and inner fault, drawn by chance among those of different verbs. Neither makes a result unreadable."""
+FAMILY = {faulty.path.name: faulty for faulty in faulty_plugins()}
 
 
 def install_both(outer: Faulty, inner: Faulty, sound: Path, folder: Path) -> Path:
@@ -48,9 +52,9 @@ def install_both(outer: Faulty, inner: Faulty, sound: Path, folder: Path) -> Pat
 
 @pytest.mark.sudo
 @pytest.mark.mostly_slow(10, "each pair; a part is in make test")
-@pytest.mark.parametrize("pair", pairs(), ids=lambda pair: f"{pair[0].path.name}+{pair[1].path.name}")
-def test_both_faults_of_a_plugin_are_found(pair: tuple[Faulty, Faulty], sound_bin_dir: Path, tmp_path: Path) -> None:
-    outer, inner = pair
+@pytest.mark.parametrize("pair", PAIRS, ids="+".join)
+def test_both_faults_of_a_plugin_are_found(pair: tuple[str, str], sound_bin_dir: Path, tmp_path: Path) -> None:
+    outer, inner = (FAMILY[name] for name in pair)
     spoiled = subject(outer.profile, install_both(outer, inner, sound_bin_dir, tmp_path), plugin=outer.plugin)
     wanted = [CHECKS[name] for name in dict.fromkeys((*outer.caught_by, *inner.caught_by))]
     options = CheckOptions(timeout=HANG, kills=5)

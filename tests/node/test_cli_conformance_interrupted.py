@@ -69,9 +69,8 @@ def interrupted_twice(process: subprocess.Popen[str]) -> str:
 
 def test_a_second_interruption_breaks_running_checks_off(cli: Cli, tmp_path: Path) -> None:
     shadow(cli, tmp_path, "bridge", f'[ "$CNI_COMMAND" = DEL ] && {{ touch {tmp_path}/hangs; exec sleep 1000000; }}')
-    examined = ("conformance", "--plugin", "bridge", "--timeout", "1000000", "--profile", "interface")
-    examined += ("--jobs", "1", "-o", "json")
-    asked = ("--check", "add-netns-gone", "--check", "version-result", "--check", "del-twice")
+    examined = ("conformance", "--plugin", "bridge", "--timeout", "1000000", "--profile", "interface", "-o", "json")
+    asked = ("--jobs", "1", "--check", "add-netns-gone", "--check", "version-result", "--check", "del-twice")
     with cli.background(*examined, *asked) as process:
         until((tmp_path / "hangs").exists)
         printed = interrupted_twice(process)
