@@ -84,8 +84,10 @@ class _Tracer:
                 return self._calls, status_of_child
             if os.WIFSTOPPED(status):
                 self._go_on(pid, status)
-            elif pid == self._child:
-                status_of_child = status
+            else:
+                self._known.discard(pid)
+                if pid == self._child:
+                    status_of_child = status
 
     def _go_on(self, pid: int, status: int) -> None:
         stopped_by = os.WSTOPSIG(status)
@@ -107,14 +109,20 @@ class _Tracer:
         self._calls += 1
         if self._calls == self._last:
             for known in self._known if self._ending == signal.SIGKILL else (self._child,):
-                _kill(known, self._ending)
+                if _is_traced(known):
+                    os.kill(known, self._ending)
 
 
-def _kill(pid: int, ending: signal.Signals) -> None:
+def _is_traced(pid: int) -> bool:
+    """Tell whether this process traces the one with this PID: if not, it has ended, and the PID may be another's.
+
+    The PID of a traced process is not used again before this process has waited for it.
+    """
     try:
-        os.kill(pid, ending)
-    except ProcessLookupError:
-        return  # a thread that has ended
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:  # noqa: PTH123 -- as above
+            return f"TracerPid:\t{os.getpid()}\n" in file.read()
+    except OSError:
+        return False
 
 
 def _ptrace(request: int, pid: int, argument: int) -> None:
