@@ -9,12 +9,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from harness.conformance.catalogue import SPEC_VERSION
 from harness.conformance.report.markdown import escaped, table
 from harness.conformance.report.submission import KIND, REPORT
 from harness.conformance.report.wording import tally
+from harness.conformance.sentences import read_yaml
 
 _ROOT: Final = Path(__file__).parent.parent
 FOLDER: Final = _ROOT / "reports" / SPEC_VERSION
@@ -35,7 +34,7 @@ def read_reports(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the reports below a folder by project, ours first. Raises ReportError."""
     reports = {}
     for path in sorted(folder.glob(f"*/{REPORT}")):
-        report = yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+        report = read_yaml(path.read_text(encoding="utf-8"))
         if not isinstance(report, dict) or report.get("kind") != KIND:
             raise ReportError(f"{path}: kind is not {KIND!r}")
         reports[path.parent.name] = report

@@ -134,7 +134,7 @@ class Verbs(click.Group):
 def _print_version(ctx: click.Context, param: click.Parameter, value: object) -> None:
     del param
     if value and not ctx.resilient_parsing:
-        from harness.cli.version import own_version
+        from harness.locations import own_version
 
         write(f"cni-harness {own_version()}")
         ctx.exit()

@@ -87,6 +87,7 @@ def _rest(seconds: float, done: int, total: int) -> str:
     """Return how long the other checks of a plugin will take if they are like those before; empty at its beginning."""
     if done < _ENOUGH or done == total:
         return ""
+    # The clock begins with the first finding.
     return f", about {seconds / (done - 1) * (total - done):.0f} s left"
 
 

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from harness.cli.options import Settings, verb
-from harness.locations import DEFAULT_BIN_DIR
+from harness.locations import DEFAULT_BIN_DIR, own_version
 from harness.output import write
 from harness.table import TextTable
 from skel.versions import REFERENCE_RELEASE, SUPPORTED
@@ -96,13 +96,3 @@ def _release(about: bytes) -> str:
 def _listed(plugin: dict[str, object]) -> str:
     versions = plugin.get("cniVersions")
     return ", ".join(map(str, versions)) if isinstance(versions, list) else str(plugin["error"])
-
-
-def own_version() -> str:
-    """Return the version of the installed distribution."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("cni-harness")
-    except PackageNotFoundError:  # run from a checkout that is not installed
-        return "unknown"

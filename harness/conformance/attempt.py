@@ -81,17 +81,15 @@ def attempt(check: Check, subject: Subject, *, state_dir: Path, options: CheckOp
 
 
 def not_examined(finding: Finding, cause: str, why: str) -> Finding:
-    """Return the finding of a check that another check's finding, the cause, keeps from judging."""
-    detail = f"not examined, because of {cause}: {why}"
+    """Return the finding of a check that cannot judge: another check is the cause, or this machine if it is empty."""
+    detail = f"not examined, because of {cause or 'this machine'}: {why}"
     made = Finding(finding.check, finding.subject, Outcome.NOT_EXAMINED, finding.seconds, detail, cause=cause)
     return made._replace(transcript=finding.transcript)
 
 
 def on_busy_machine(finding: Finding, slow: float) -> Finding:
     """Return the finding of a check that a busy machine keeps from judging; it is `slow` times slower than usual."""
-    detail = f"not examined: the machine is busy, {slow:.0f} times slower than usual"
-    made = Finding(finding.check, finding.subject, Outcome.NOT_EXAMINED, finding.seconds, detail)
-    return made._replace(transcript=finding.transcript)
+    return not_examined(finding, "", f"it is busy, {slow:.0f} times slower than usual")
 
 
 def took_too_long(made: Attempt, slow: float) -> bool:

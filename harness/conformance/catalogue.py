@@ -72,7 +72,7 @@ class Check(NamedTuple):
 
     @property
     def effect(self) -> Effect | None:
-        """What happens if the demand is not met; None for nothing that a pod, a node or a runtime notices."""
+        """The effect of a violation on pods, the node or the runtime, None for no effect."""
         return effects().get(self.id)
 
 

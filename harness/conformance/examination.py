@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from importlib import metadata
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -22,6 +21,7 @@ from harness.conformance.sequences import BARE_PATH
 from harness.conformance.subject import Subject
 from harness.conformance.threshold import FailOn
 from harness.libcni.execute import Executor, PluginNotFoundError
+from harness.locations import own_version
 from harness.runtime.node import Node
 from harness.runtime.site import Site
 from netlink.own_namespaces import in_user_namespace
@@ -142,15 +142,14 @@ def _about(path: Path, node: Node) -> str:
 
 def _source() -> str:
     """Return the version of this program, and the commit if it is executed from a checkout."""
-    try:
-        version = metadata.version("cni-harness")
-    except metadata.PackageNotFoundError:
-        version = "unknown"
+    product = f"cni-harness {own_version()}"
     if not (_CHECKOUT / ".git").exists() or not (git := shutil.which("git")):
-        return f"cni-harness {version}"
-    command = [git, "-c", f"safe.directory={_CHECKOUT}", "describe", "--always", "--dirty", "--abbrev=40"]
+        return product
+    # Without locks git does not write into a checkout, which may be another user's.
+    options = ("--no-optional-locks", "-c", f"safe.directory={_CHECKOUT}")
+    command = [git, *options, "describe", "--always", "--dirty", "--abbrev=40"]
     said = subprocess.run(command, cwd=_CHECKOUT, capture_output=True, text=True, check=False)
-    return f"cni-harness {version}, commit {said.stdout.strip() or 'unknown'}"
+    return f"{product}, commit {said.stdout.strip() or 'unknown'}"
 
 
 def privileges() -> str:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, Self
 
-from harness.conformance.finding import NotApplicableError, SlowError, ViolationError
-from harness.conformance.outside_changes import command
+from harness.conformance.finding import SlowError, ViolationError
+from harness.conformance.outside_changes import require
+from harness.conformance.traffic import linked_machine
 from harness.conformance.trial import Trial
 from harness.overload import overload
 from netlink.namespace import entered, open_namespace
@@ -30,10 +31,10 @@ _EXPECTED: Final = "packets that the node forwards between two other machines to
 def flowing(trial: Trial) -> Iterator[None]:
     """Have packets flow while the block lasts. Raises ViolationError if they stop; NotApplicableError.
 
-    What does not flow before the block is not looked at.
+    If none arrives before the block, nothing is demanded.
     """
-    first, second = (_machine(trial, *words) for words in _MACHINES)
-    _require(trial, trial.node_netns, "tee", "/proc/sys/net/ipv4/ip_forward", stdin="1")
+    first, second = (linked_machine(trial, *words) for words in _MACHINES)
+    require(trial, trial.node_netns, "tee", "/proc/sys/net/ipv4/ip_forward", stdin="1")
     with _Packets(first, second, _MACHINES[1][2]) as packets:
         flowed = packets.arrive()
         packets.longest_gap = 0.0
@@ -102,23 +103,3 @@ class _Packets:
 def _socket(netns: str) -> socket.socket:
     with open_namespace(netns) as namespace, entered(namespace):
         return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-
-
-def _machine(trial: Trial, name: str, of_node: str, own: str) -> str:
-    """Make a machine that is linked to the node, and return the path of its namespace."""
-    netns = trial.site.namespace()
-    on_node = (
-        f"link add name {name} type veth peer name node0 netns {netns}",
-        f"address add {of_node}/30 dev {name}",
-        f"link set dev {name} up",
-    )
-    there = (f"address add {own}/30 dev node0", "link set dev node0 up", f"route add default via {of_node}")
-    _require(trial, trial.node_netns, "ip", "-batch", "-", stdin="\n".join(on_node))
-    _require(trial, netns, "ip", "-batch", "-", stdin="\n".join(there))
-    return netns
-
-
-def _require(trial: Trial, netns: str, *words: str, stdin: str) -> None:
-    done = command(trial, netns, *words, stdin=stdin)
-    if done.returncode != 0:
-        raise NotApplicableError(f"no packets can flow: {words[0]}: {done.stderr.strip()}")

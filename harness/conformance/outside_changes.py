@@ -31,6 +31,13 @@ def command(trial: Trial, netns: str, *words: str, stdin: str = "") -> subproces
     )
 
 
+def require(trial: Trial, netns: str, *words: str, stdin: str = "") -> None:
+    """Execute a command there. Raises NotApplicableError if it fails: the node cannot be made as a check needs it."""
+    done = command(trial, netns, *words, stdin=stdin)
+    if done.returncode != 0:
+        raise NotApplicableError(f"the node cannot be prepared: {words[0]}: {done.stderr.strip()}")
+
+
 def succeeds(trial: Trial, netns: str, *words: str) -> bool:
     """Execute a command there and tell whether it succeeded."""
     return command(trial, netns, *words).returncode == 0

@@ -1,4 +1,4 @@
-"""How slow this machine is at the moment, and a second look at what a busy machine may have caused."""
+"""The speed of this machine at the moment, and a lock by which a check is repeated without others beside it."""
 
 import subprocess
 import time
@@ -11,7 +11,7 @@ from typing import Final
 from harness.runtime.site import Site
 
 _QUIET_SECONDS: Final = 0.035
-"""What an execution of /bin/true, and a veth pair made and deleted, take on a quiet machine of two cores."""
+"""The time of the commands below on a quiet machine with two processors."""
 _TIMES: Final = 3
 _BUSY: Final = 2.0
 """The machine is busy if they take so many times longer."""

@@ -201,7 +201,7 @@ Of one verb, a MUST comes first: if a SHOULD were its cause, a plugin whose DEL 
 
 
 def causes_first(checks: Iterable[Check]) -> list[Check]:
-    """Return the checks in their order, but for those that others depend on: these come first."""
+    """Return the checks in their order, with the causes of others first."""
     positions = {each.check: number for number, each in enumerate(PREREQUISITES)}
     return sorted(checks, key=lambda check: positions.get(check.id, len(positions)))
 

@@ -1,4 +1,4 @@
-"""The failures that count: those that make a run red, by the level of a check or by the effect of its failure.
+"""The violations that count as failures, by the level of a check or by the effect of its violation.
 
 A check that counts fails; any other is a warning. So the exit code and all reports say the same. effects.yaml lists the
 checks whose failure has an effect.
@@ -30,7 +30,7 @@ class FailOn(StrEnum):
 
 
 class Effect(NamedTuple):
-    """What happens to pods, to the node or to a runtime if a check fails: the kind of effect, and it in words."""
+    """The effect of a violation on pods, the node or the runtime: its kind, and a description."""
 
     kind: str
     words: str

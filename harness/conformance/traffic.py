@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from harness.conformance.finding import NotApplicableError
-from harness.conformance.outside_changes import command
+from harness.conformance.outside_changes import require
 from harness.conformance.trial import Trial
 from harness.overload import overload
 from netlink.namespace import entered, open_namespace
@@ -33,18 +33,23 @@ _ANSWER: Final = b"from the pod"
 
 def machine_beyond(trial: Trial) -> str:
     """Make a machine that reaches pods by way of the node, and return the path of its namespace."""
-    netns = trial.new_container().netns
-    for place, words in (
-        (trial.node_netns, ("link", "add", "name", "beyond0", "type", "veth", "peer", "name", "node0", "netns", netns)),
-        (trial.node_netns, ("address", "add", f"{NODE_ADDRESS}/30", "dev", "beyond0")),
-        (trial.node_netns, ("link", "set", "dev", "beyond0", "up")),
-        (netns, ("address", "add", f"{MACHINE_ADDRESS}/30", "dev", "node0")),
-        (netns, ("link", "set", "dev", "node0", "up")),
-        (netns, ("route", "add", "default", "via", NODE_ADDRESS)),
-    ):
-        made = command(trial, place, "ip", *words)
-        if made.returncode != 0:
-            raise NotApplicableError(f"no machine can be made beyond the node: {made.stderr.strip()}")
+    return linked_machine(trial, "beyond0", NODE_ADDRESS, MACHINE_ADDRESS)
+
+
+def linked_machine(trial: Trial, link: str, of_node: str, own: str) -> str:
+    """Make a machine with a link to the node, its next hop for all packets; return the path of its namespace.
+
+    `of_node` and `own` are the addresses on the link, of a network of four. Raises NotApplicableError.
+    """
+    netns = trial.site.namespace()
+    on_node = (
+        f"link add name {link} type veth peer name node0 netns {netns}",
+        f"address add {of_node}/30 dev {link}",
+        f"link set dev {link} up",
+    )
+    there = (f"address add {own}/30 dev node0", "link set dev node0 up", f"route add default via {of_node}")
+    require(trial, trial.node_netns, "ip", "-batch", "-", stdin="\n".join(on_node))
+    require(trial, netns, "ip", "-batch", "-", stdin="\n".join(there))
     return netns
 
 

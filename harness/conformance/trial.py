@@ -64,7 +64,7 @@ class Trial:
         if options.preparation is not None:
             prepare_node(options.preparation, self.node, options.timeout)
         self.forwards_otherwise = False
-        """Whether the check itself changes what the node forwards."""
+        """Whether the check itself changes the node's forwarding."""
         self.delegate_recorded = False
         """Whether a substitute has taken the place of the subject's first delegate."""
         self.prepared = self.macs(self.node_netns) if options.preparation else frozenset[str]()

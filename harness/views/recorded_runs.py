@@ -9,12 +9,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from harness.files import write_atomically
 from harness.libcni.networks import NetworkError, load_networks
+from harness.locations import own_version
 from harness.output import message_of
 from harness.runtime.node import Node
 from harness.runtime.node_snapshot import NODE, THIS_HOST, new_sandbox_state, node_differences
@@ -77,7 +77,7 @@ class RecordedRun:
             **vars(self),
             "format": FORMAT,
             "networks": [network._asdict() for network in self.networks],
-            "spans": otlp_document(self.spans, own_pid=os.getpid(), version=version("cni-harness")),
+            "spans": otlp_document(self.spans, own_pid=os.getpid(), version=own_version()),
             "before": self.before.to_document(),
             "after": self.after.to_document(),
         }

@@ -11,6 +11,7 @@ from pathlib import Path
 import fast_stdlib
 from harness import output
 from harness.files import write_atomically
+from harness.locations import own_version
 from harness.trace_recorder import TraceRecorder
 from harness.views.call_tree import TreePrinter
 from harness.views.trace_formats import ENDPOINT, ExportError, export, otlp_document, trace_events
@@ -69,7 +70,6 @@ def _write(recorder: TraceRecorder, files: Sequence[Path], say: Callable[[str], 
 def _document(file: Path, spans: Sequence[Span]) -> str:
     if file.name.endswith(".perfetto.json"):
         return json.dumps(trace_events(spans, own_pid=os.getpid()))
-    from importlib.metadata import version
 
-    document = otlp_document(spans, own_pid=os.getpid(), version=version("cni-harness"))
+    document = otlp_document(spans, own_pid=os.getpid(), version=own_version())
     return json.dumps(document) + "\n"

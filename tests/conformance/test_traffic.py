@@ -40,7 +40,7 @@ def test_sound_plugin_does_not_stop_packets(sound_bin_dir: Path, tmp_path: Path)
         assert finding.outcome is Outcome.PASS, finding.detail
 
 
-def test_plugin_that_drops_what_the_node_forwards_fails_any_check(sound_bin_dir: Path, tmp_path: Path) -> None:
+def test_plugin_that_drops_forwarded_packets_fails_with_traffic(sound_bin_dir: Path, tmp_path: Path) -> None:
     path = FAULTY / "forward-chain-that-drops"
 
     quiet = found(path, sound_bin_dir, tmp_path / "quiet", replace(OPTIONS, traffic=False))

@@ -158,7 +158,7 @@ def test_exit_code_and_reports_say_the_same(
 
 
 @pytest.mark.slow("two runs of the suite; test_conformance_threshold has levels in make test")
-def test_what_level_leaves_out_does_not_fail(cli: Cli, tmp_path: Path) -> None:
+def test_failed_cause_below_level_is_a_warning(cli: Cli, tmp_path: Path) -> None:
     cli.configure(bridge_network("net", version="1.1.0"))
     shadow(cli, tmp_path, "host-local", '[ "$CNI_COMMAND" = GC ] && exit 0')
     asked = ("conformance", "--plugin", "host-local", "--check", "gc-spelling-of-spec", "-o", "json")

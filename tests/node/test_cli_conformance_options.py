@@ -61,7 +61,7 @@ def test_known_failures_do_not_count_and_new_ones_do(cli: Cli, tmp_path: Path) -
     }
     assert document.stderr.endswith(f"bridge del-twice passes now: remove line 3 of {known}\n")
 
-    # The file is held to the same threshold: what counts and is not in it is new.
+    # With the default threshold del-netns-empty counts, and the file does not name it.
     assert cli.run(*examined, "--fail-on", "works", check=False).returncode == 1
     known.write_text("host-local check-* # another plugin's\n")
     assert cli.run(*examined, check=False).returncode == 1

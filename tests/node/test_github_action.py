@@ -194,9 +194,9 @@ def test_every_input_becomes_an_option(runner: Runner) -> None:
     assert runner.outputs.read_text() == "artifact=my reports\n"
     words = [line[1:-1] for line in examined.stdout.splitlines()[1:]]
     assert words == [
-        *("conformance", "--bin-dir", "my plugins:/usr/lib/cni", "--fail-on", "SHOULD", "--jobs", "3"),
+        *("conformance", "--bin-dir", "my plugins:/usr/lib/cni", "--fail-on", "SHOULD"),
         *(word for each in ("xml", "json", "html") for word in ("--report", f"build/my reports/conformance.{each}")),
         *("--conf", "one list.conflist", "--conf", "two.conflist", "--plugin", "a", "--plugin", "b"),
         *("--skip", "del-*", "--skip", "about", "--section", "2.ADD", "--section", "5"),
-        *("--level", "MUST", "--known-failures", "known.txt", "--prepare", "./uplink.sh"),
+        *("--jobs", "3", "--level", "MUST", "--known-failures", "known.txt", "--prepare", "./uplink.sh"),
     ]

@@ -156,7 +156,7 @@ def test_written_file_of_known_failures_covers_its_findings(path: Path) -> None:
     assert not any(known.marked(each).known for each in others)
 
 
-def test_a_file_tells_which_suite_has_written_it(path: Path) -> None:
+def test_file_of_known_failures_has_the_version_of_its_suite(path: Path) -> None:
     path.write_text(known_failures_file([]))
     assert KnownFailures.read(path, IDS).suite_version == SUITE_VERSION
     path.write_text(path.read_text().replace(SUITE_VERSION, "1.1.0-2"))

@@ -28,7 +28,7 @@ KINDS = [
         (FailOn.CONVENTION, ["MUST", "effect", "SHOULD", "MAY", "CONVENTION"]),
     ],
 )
-def test_each_word_counts_what_the_words_before_it_count(fail_on: FailOn, counted: list[str]) -> None:
+def test_fail_on_counts_its_level_and_all_stricter_ones(fail_on: FailOn, counted: list[str]) -> None:
     threshold = Threshold(fail_on)
 
     found = ["effect" for _ in "1" if threshold.counts(WITH_EFFECT, Level.CONVENTION)]

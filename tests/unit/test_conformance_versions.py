@@ -1,4 +1,4 @@
-"""Checks in earlier versions of SPEC.md: those without the demand, and those that make it less bindingly."""
+"""Checks in earlier versions of SPEC.md, which lack some demands and make others less bindingly."""
 
 import json
 from collections.abc import Iterator

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from harness.cli.version import own_version
+from harness.locations import own_version
 from tools.site.command_line import Verb, verbs
 
 _SHARED: Final = "The options of cni-harness(8) may stand here, too."

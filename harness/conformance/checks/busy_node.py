@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from harness.conformance import expect
 from harness.conformance.catalogue import check
 from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.outside_changes import command
+from harness.conformance.outside_changes import require
 from harness.conformance.sentences import Level
 from harness.conformance.traffic import answered
 from harness.conformance.trial import Trial
@@ -67,18 +67,18 @@ def give_work(trial: Trial, *, policy: str) -> tuple[NeighbourMachine, Neighbour
             f"link set dev {name} up",
         ]
         machines.append(machine)
-    _require(trial, trial.node_netns, "ip", "-batch", "-", stdin="\n".join(on_node))
+    require(trial, trial.node_netns, "ip", "-batch", "-", stdin="\n".join(on_node))
     for machine, (_, ipv4, _) in zip(machines, _LINKS, strict=True):
         there = (
             f"address add {ipv4}.2/30 dev {_PORT}",
             f"link set dev {_PORT} up",
             f"route add default via {ipv4}.1",
         )
-        _require(trial, machine.netns, "ip", "-batch", "-", stdin="\n".join(there))
-    _require(trial, trial.node_netns, "ip", "route", "add", "default", "via", machines[0].address)
+        require(trial, machine.netns, "ip", "-batch", "-", stdin="\n".join(there))
+    require(trial, trial.node_netns, "ip", "route", "add", "default", "via", machines[0].address)
     for parameter in _PARAMETERS:
-        _require(trial, trial.node_netns, "tee", f"/proc/sys/net/{parameter}", stdin="1")
-    _require(trial, trial.node_netns, "nft", "--file", "-", stdin=_FIREWALL % {"policy": policy})
+        require(trial, trial.node_netns, "tee", f"/proc/sys/net/{parameter}", stdin="1")
+    require(trial, trial.node_netns, "nft", "--file", "-", stdin=_FIREWALL % {"policy": policy})
     first, second = machines
     return first, second
 
@@ -95,12 +95,6 @@ def losses(trial: Trial, before: Snapshot, after: Snapshot) -> list[Difference]:
         for each in trial.leftovers(before, after)
         if each.place == "node" and each.kind != "appeared" and not of_pods & set(re.split(r"[\s./:]+", each.name))
     ]
-
-
-def _require(trial: Trial, netns: str, *words: str, stdin: str = "") -> None:
-    done = command(trial, netns, *words, stdin=stdin)
-    if done.returncode != 0:
-        raise NotApplicableError(f"the node can be given no other work: {words[0]}: {done.stderr.strip()}")
 
 
 # Forwarding is on already, so that a plugin that turns it on changes nothing.

@@ -25,7 +25,6 @@ from skel.versions import VERB_SINCE
 
 _INTERFACE: Final = {Profile.INTERFACE}
 _WITHOUT_NETNS: Final = ("del-netns-gone",)
-_UNKNOWN: Final = ("del-twice", "del-never-added")
 _USUAL_TABLES: Final = (254, 255)
 """The tables main and local, by their numbers (rtnetlink(7))."""
 
@@ -79,7 +78,7 @@ def twice(trial: Trial) -> None:
     trial.demand_same(before, trial.snapshot(), "after a second and a third DEL")
 
 
-@check("del-never-added", "del-repeated", needs=_UNKNOWN[:1])
+@check("del-never-added", "del-repeated", needs=("del-twice",))
 def never_added(trial: Trial) -> None:
     """DEL of an attachment that was never added succeeds, and changes nothing on the node or in another container."""
     other = trial.new_container()
@@ -89,7 +88,7 @@ def never_added(trial: Trial) -> None:
     trial.demand_same(before, trial.snapshot(other), "after DEL of what was never added")
 
 
-@check("del-on-new-node", "del-repeated", "del-best-effort", needs=_UNKNOWN)
+@check("del-on-new-node", "del-repeated", "del-best-effort", needs=("del-twice", "del-never-added"))
 def on_new_node(trial: Trial) -> None:
     """DEL succeeds on a node without any ADD before, and so does the ADD that follows."""
     expect.succeeded(trial.delete(), "DEL on a node that has seen no ADD")

@@ -66,7 +66,7 @@ def _entries(trial: Trial) -> FirewallEntries:
         return {}
 
 
-@check("check-after-del", "check-finds-missing", "check-finds-untracked-missing", needs=LOOKS[:1])
+@check("check-after-del", "check-finds-missing", "check-finds-untracked-missing", needs=("check-everything-missing",))
 def after_del(trial: Trial) -> None:
     """CHECK fails for an attachment that was deleted."""
     _attach_with_traces(trial)

@@ -1,7 +1,7 @@
 """CHECK: single losses that it reports, of an address, a route, a rule and the like."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeVar, Unpack
 
 from harness.conformance import expect
 from harness.conformance.added_objects import (
@@ -22,11 +22,15 @@ from harness.conformance.catalogue import check
 from harness.conformance.checks.verb_check import LOOKS, OTHER_MAC
 from harness.conformance.delegates import recording
 from harness.conformance.finding import NotApplicableError
+from harness.conformance.kernel import Address
 from harness.conformance.outside_changes import command, lose_interface, succeeds
-from harness.conformance.requests import TrialContainer
+from harness.conformance.requests import Changes, TrialContainer
 from harness.conformance.sequences import clean_up
 from harness.conformance.subject import IN_POD, Profile
 from harness.conformance.trial import Trial
+from skel.result import Route
+
+_Thing = TypeVar("_Thing")
 
 _INTERFACE: Final = {Profile.INTERFACE}
 _LIMITS: Final = {f"{direction}{what}": 8_000_000 for direction in ("ingress", "egress") for what in ("Rate", "Burst")}
@@ -36,34 +40,22 @@ _LIMITS: Final = {f"{direction}{what}": 8_000_000 for direction in ("ingress", "
 @check("check-address-missing", "check-finds-missing", profiles=IN_POD, needs=LOOKS)
 def address_missing(trial: Trial) -> None:
     """CHECK fails if an address of the result is gone from the container's interface."""
-    found = False
-    count = len(own_addresses(trial, trial.container))
-    clean_up(trial, trial.container)
-    for number in range(count):
-        container = trial.new_container()
-        for address in own_addresses(trial, container)[number : number + 1]:
-            if succeeds(trial, container.netns, "ip", "address", "del", str(address), "dev", container.ifname):
-                found = True
-                expect.failed(trial.check(container), f"the address {address} is gone from {container.ifname}")
-        clean_up(trial, container)
-    if not found:
+
+    def lose(container: TrialContainer, address: Address) -> bool:
+        return succeeds(trial, container.netns, "ip", "address", "del", str(address), "dev", container.ifname)
+
+    if not _demand_each_found(trial, lambda container: own_addresses(trial, container), lose, "the address {}"):
         raise NotApplicableError("the plugin gives the container's interface no address")
 
 
 @check("check-route-missing", "check-finds-missing", profiles=IN_POD, needs=LOOKS)
 def route_missing(trial: Trial) -> None:
     """CHECK fails if a route of the result is gone from the container."""
-    found = False
-    count = len(own_routes(trial, trial.container))
-    clean_up(trial, trial.container)
-    for number in range(count):
-        container = trial.new_container()
-        for route in own_routes(trial, container)[number : number + 1]:
-            if remove_route(trial, container, route):
-                found = True
-                expect.failed(trial.check(container), f"the route to {route.dst} is gone from the container")
-        clean_up(trial, container)
-    if not found:
+
+    def lose(container: TrialContainer, route: Route) -> bool:
+        return remove_route(trial, container, route)
+
+    if not _demand_each_found(trial, lambda container: own_routes(trial, container), lose, "the route to {0.dst}"):
         raise NotApplicableError("the plugin makes no route that is in its result")
 
 
@@ -119,18 +111,37 @@ def qdisc_missing(trial: Trial) -> None:
     asked = "bandwidth" in trial.subject.plugin.capabilities
     config = {"runtimeConfig": {"bandwidth": _LIMITS}} if asked else {}
     trial.warm_up()
+
+    def lose(_: TrialContainer, qdisc: Qdisc) -> bool:
+        return remove_qdisc(trial, qdisc)
+
+    words = "the queueing discipline {0.name}"
+    if not _demand_each_found(trial, lambda container: _shaped(trial, container, config), lose, words, config=config):
+        raise NotApplicableError("ADD makes no queueing discipline, or none that can be removed")
+
+
+def _demand_each_found(
+    trial: Trial,
+    attach: Callable[[TrialContainer], Sequence[_Thing]],
+    lose: Callable[[TrialContainer, _Thing], bool],
+    words: str,
+    **changes: Unpack[Changes],
+) -> bool:
+    """Demand that CHECK fails for each thing that is lost, each in a container of its own; tell whether there is one.
+
+    `attach` returns the things that a container has from the plugin; `words` is a format that names one of them.
+    """
     found = False
-    count = len(_shaped(trial, trial.container, config))
+    count = len(attach(trial.container))
     clean_up(trial, trial.container)
     for number in range(count):
         container = trial.new_container()
-        for qdisc in _shaped(trial, container, config)[number : number + 1]:
-            if remove_qdisc(trial, qdisc):
+        for thing in attach(container)[number : number + 1]:
+            if lose(container, thing):
                 found = True
-                expect.failed(trial.check(container, config=config), f"the queueing discipline {qdisc.name} is gone")
+                expect.failed(trial.check(container, **changes), f"{words.format(thing)} is gone from the container")
         clean_up(trial, container)
-    if not found:
-        raise NotApplicableError("ADD makes no queueing discipline, or none that can be removed")
+    return found
 
 
 def _shaped(trial: Trial, container: TrialContainer, config: Mapping[str, object]) -> list[Qdisc]:

@@ -65,12 +65,9 @@ def circumstances(examination: Examination) -> Iterator[tuple[str, str]]:
 
 
 def steps(examination: Examination) -> Iterator[str]:
-    """Yield what a stranger does to repeat the run; the last step is the command line."""
+    """Yield the steps that repeat the run, for a stranger; the last one is the command line."""
     yield f"Have the suite: {examination.source}."
-    yield (
-        f"Build the plugins: {printable(examination.build)}."
-        if examination.build
-        else ("Have the plugins: the report does not tell how they were built, but the SHA-256 of each is above.")
-    )
+    unknown = "Have the plugins: the report does not tell how they were built, but the SHA-256 of each is above."
+    yield f"Build the plugins: {printable(examination.build)}." if examination.build else unknown
     folder = "in the folder with the network lists that it names"
     yield f"Execute this as {'root' if examination.privileges != 'user namespace' else 'any user'}, {folder}:"

@@ -75,7 +75,7 @@ class RuntimeCheck(NamedTuple):
 
     @property
     def effect(self) -> Effect | None:
-        """What happens if the demand is not met; None for nothing that a pod, a node or a plugin notices."""
+        """The effect of a violation on pods or the node, None for no effect."""
         return effects("runtimes").get(self.id)
 
 

@@ -1,7 +1,6 @@
 """The calls of the Container Runtime Interface, answered by this process."""
 
 from collections.abc import Callable, Mapping
-from importlib.metadata import version as distribution_version
 from pathlib import Path
 
 from harness.cri.builtin.containers import Containers
@@ -16,6 +15,7 @@ from harness.cri.messages import (
     RuntimeStatus,
     RuntimeVersion,
 )
+from harness.locations import own_version
 from harness.runtime.node import Node
 from harness.runtime.unserved_requests import UnservedRequest
 
@@ -45,7 +45,7 @@ class BuiltinRuntime(Containers):
 
     def version(self) -> RuntimeVersion:
         """Return this program's name and version."""
-        own = distribution_version("cni-harness")
+        own = own_version()
         return RuntimeVersion(runtime_name=RUNTIME_NAME, runtime_version=own, runtime_api_version="v1")
 
     def status(self) -> RuntimeStatus:
