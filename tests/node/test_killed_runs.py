@@ -88,9 +88,9 @@ class Runs:
         assert "2 passed" in output
 
     def processes(self) -> list[str]:
-        """The sandboxes' processes."""
+        """The sandboxes' processes, each once: a copy that is about to execute `sleep` has the words of its shell."""
         listed = subprocess.run(["ps", "-A", "-o", "args"], capture_output=True, text=True, check=True).stdout
-        return [line for line in listed.splitlines() if self.name in line]
+        return sorted({line for line in listed.splitlines() if self.name in line})
 
     def mounts(self) -> list[str]:
         """The mounts below the runs' folders."""
