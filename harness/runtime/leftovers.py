@@ -219,8 +219,9 @@ def _note_reservations(node: Node, networks: Iterable[NetworkList], gathered: _G
 
 def _note_links(links: Sequence[Link], live: Sequence[LiveNamespace], gathered: _Gathered) -> None:
     indices = {link.ifindex for link in links}
+    names: dict[int | None, str] = {each.number: each.name for each in live if each.number is not None}
     for link in links:
-        place = next((each.name for each in live if link.peer_netnsid is not None and each.holds_peer_of(link)), "")
+        place = names.get(link.peer_netnsid, "")
         owner = Owner.from_label(link.alias) if link.alias else None
         if owner is not None:
             known = gathered.at((owner.network, owner.container_id, owner.ifname))

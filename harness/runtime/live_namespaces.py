@@ -10,7 +10,6 @@ from harness.runtime.node import Node
 from harness.runtime.node_snapshot import THIS_HOST
 from harness.runtime.sandbox import NETNS_DIR
 from netlink.addresses import ALL_LINKS
-from netlink.link import Link
 from netlink.namespace import Namespace, NotANamespaceError, entered, open_namespace
 from netlink.namespace_ids import namespace_id
 from netlink.rtnl import Rtnl
@@ -19,17 +18,13 @@ _PROC: Final = Path("/proc")
 
 
 class LiveNamespace(NamedTuple):
-    """A network namespace, the addresses of its links without prefix lengths, and its links."""
+    """A network namespace, and the addresses of its links without prefix lengths."""
 
     name: str
     """Its name, or the command and the ID of a process in it."""
     addresses: frozenset[str]
-    links: tuple[Link, ...]
-
-    def holds_peer_of(self, link: Link) -> bool:
-        """Tell whether the other end of a veth of the node is here."""
-        ends = (link.peer_ifindex, link.ifindex)
-        return link.peer_ifindex > 0 and any((each.ifindex, each.peer_ifindex) == ends for each in self.links)
+    number: int | None
+    """The node's number for it (ip-netns(8), "nsid"), which it has if a link of the node leads to it."""
 
 
 def live_namespaces(node: Node) -> list[LiveNamespace]:
@@ -48,9 +43,10 @@ def live_namespaces(node: Node) -> list[LiveNamespace]:
                 if namespace.identity in seen:
                     continue
                 seen.add(namespace.identity)
-                live = _read(name, namespace)
-                if node.netns is None or _are_neighbours(here, namespace):
-                    found.append(live)
+                addresses = _addresses(namespace)
+                number = _number(namespace, seen_from=here)
+                if node.netns is None or number is not None or _number(here, seen_from=namespace) is not None:
+                    found.append(LiveNamespace(name, addresses, number))
     return found
 
 
@@ -69,16 +65,12 @@ def named_namespaces() -> Iterator[tuple[str, str]]:
                 yield f"{command} [{process.name}]", os.fspath(path)
 
 
-def _read(name: str, namespace: Namespace) -> LiveNamespace:
+def _addresses(namespace: Namespace) -> frozenset[str]:
     with Rtnl(namespace) as rtnl:
-        links = rtnl.links()
-        addresses = frozenset(str(each.interface.ip) for each in rtnl.addresses(ALL_LINKS))
-    return LiveNamespace(name, addresses, tuple(links))
+        rtnl.links()  # gives numbers, as above
+        return frozenset(str(each.interface.ip) for each in rtnl.addresses(ALL_LINKS))
 
 
-def _are_neighbours(one: Namespace, other: Namespace) -> bool:
-    for inside, outside in ((one, other), (other, one)):
-        with entered(inside):
-            if namespace_id(outside) is not None:
-                return True
-    return False
+def _number(other: Namespace, *, seen_from: Namespace) -> int | None:
+    with entered(seen_from):
+        return namespace_id(other)

@@ -117,6 +117,15 @@ def move_to_unnamed_namespace(node: Node, link: str) -> int:
     return fd
 
 
+def add_pair_with_indices_of(node: Node, link: str) -> None:
+    """Add a veth pair to a namespace of its own, whose ends have the interface indices of a pair of the node."""
+    [one] = node.ip("link", "show", "dev", link)
+    [other] = node.ip("link", "show", "dev", one["link"])
+    decoy = node.pod_namespace("decoy")
+    ends = ["same1", "index", str(one["ifindex"]), "type", "veth", "peer", "same2", "index", str(other["ifindex"])]
+    node.run(["ip", "link", "add", *ends], netns=decoy)
+
+
 def plant(host: Host) -> tuple[dict[str, Callable[[], bool]], list[str], list[int]]:
     """Plant twelve leaks: those that are leftovers, each with a question for it, words of the others, descriptors."""
     node, ns = host.node, host.var_lib_cni
@@ -144,6 +153,7 @@ def plant(host: Host) -> tuple[dict[str, Callable[[], bool]], list[str], list[in
     node.run(["ip", "link", "add", "vethdeadbee9", "type", "veth", "peer", "name", "lost9"])
     node.run(["ip", "link", "add", ten, "type", "veth", "peer", "name", "lost10"])
     node.run(["ip", "link", "set", ten, "alias", f"n110/{dead(10)}/eth0"])
+    add_pair_with_indices_of(node, ten)
     fd = move_to_unnamed_namespace(node, "lost10")
     freed[dead(10)] = lambda: ten in links()
     eleven = node.pod_namespace("eleven")
