@@ -94,6 +94,12 @@ def make_cli(tmp_path: Path) -> Iterator[Callable[[Path], Cli]]:
 
 
 @pytest.fixture(scope="session")
+def apart(request: pytest.FixtureRequest) -> int:
+    """The distance of the requests that fail in tests for an emulated processor: 1, each, with `--all-rows`."""
+    return 1 if request.config.getoption("all_rows") else 3
+
+
+@pytest.fixture(scope="session")
 def direct_bin_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for CNI_PATH: one launcher under the name of each of our plugins, which executes it by itself."""
     return write_launchers(tmp_path_factory.mktemp("bin"), launcher_bytes(socket=""))

@@ -1,6 +1,7 @@
 """Faults that tests inject, and plugins dispatched in this process, which is where they can be."""
 
 import errno
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -82,20 +83,30 @@ def _fault_at(step: int, error: InjectedError, *, sends_first: bool) -> Iterator
         Socket._send = send  # type: ignore[method-assign]
 
 
-def fails_at_every_step(node: Node, bin_dir: Path, config: Mapping[str, Any], fault_at: FaultAt) -> int:
-    """Have ADD of the pod `one` fail at each request to the kernel in turn; return the number of requests.
+def steps_of(fault_at: FaultAt, apart: int) -> Iterator[int]:
+    """Yield the numbers of requests at which a fault is tried: each one, or some that lie `apart`.
+
+    The two kinds of faults do not begin at the same request, so that they have different ones.
+    """
+    return itertools.count(min(apart, 1 if fault_at is failing_at else 2), apart)
+
+
+def fails_at_every_step(
+    node: Node, bin_dir: Path, config: Mapping[str, Any], fault_at: FaultAt, *, apart: int = 1
+) -> int:
+    """Have ADD of the pod `one` fail at each request to the kernel in turn, or at some; return the number of requests.
 
     Raises AssertionError if one leaves anything on the node or in the pod. The last ADD has succeeded.
     """
     before, links = node.state(), node.ip("link", netns=f"{node.path}-one")
-    step = 0
+    steps = steps_of(fault_at, apart)
     while True:
-        step += 1
+        step = next(steps)
         with fault_at(step) as seen:
             outcome = dispatched(node, bin_dir, "ADD", config, "one")
         if outcome.code == 0:
             assert len(seen) < step
-            return step
+            return len(seen)
 
         assert INJECTED.encode() in outcome.stdout, outcome
         assert b"undoing" not in outcome.stderr, outcome
