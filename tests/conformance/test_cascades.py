@@ -404,7 +404,7 @@ exec {SOUND_ONE}
 
 
 @pytest.mark.mostly_slow(5, "each fault; a part is in make test")
-@pytest.mark.one_row_in(20)
+@pytest.mark.one_row_in(40)
 @pytest.mark.parametrize("faulty", faulty_plugins(), ids=lambda faulty: faulty.path.name)
 def test_a_fault_is_hidden_by_no_other_finding_than_its_own(
     faulty: Faulty, sound_bin_dir: Path, tmp_path: Path

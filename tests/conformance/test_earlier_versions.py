@@ -85,6 +85,7 @@ def test_error_had_the_version_that_the_plugin_uses(sound_bin_dir: Path, tmp_pat
     assert finding.outcome is Outcome.PASS, finding.detail
 
 
+@pytest.mark.one_row_in(2)
 @pytest.mark.mostly_slow(6, "each version and profile; a part is in make test")
 @pytest.mark.parametrize(
     ("version", "profile"),

@@ -59,6 +59,7 @@ def test_a_faulty_plugin_is_caught(faulty: Faulty, name: str, sound_bin_dir: Pat
 
 
 @pytest.mark.mostly_slow(16, "a table of about 350 checks; make matrix runs all for our plugins")
+@pytest.mark.one_row_in(2)
 @pytest.mark.sudo
 @pytest.mark.parametrize(("name", "profile", "plugin"), PASSES)
 def test_sound_plugin_passes_each_check(

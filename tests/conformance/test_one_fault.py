@@ -20,7 +20,7 @@ MANY: Final = {"delegate-overruled", "utf-16"}
 
 @pytest.mark.sudo
 @pytest.mark.slow("the whole suite for each of them")
-@pytest.mark.one_row_in(140)
+@pytest.mark.one_row_in(250)
 @pytest.mark.time_limit(900, "some 200 checks, beside other tests")
 @pytest.mark.parametrize(
     "faulty", [each for each in faulty_plugins() if each.path.name not in MANY], ids=lambda faulty: faulty.path.name

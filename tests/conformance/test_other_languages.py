@@ -49,7 +49,7 @@ def mixed_bin_dir(direct_bin_dir: Path, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.mark.mostly_slow(6, "the same checks as of our plugins; single ones are in make test")
 @pytest.mark.sudo
-@pytest.mark.one_row_in(4)  # `make matrix` runs all
+@pytest.mark.one_row_in(8)  # `make matrix` runs all
 @pytest.mark.parametrize(("name", "demand"), DEMANDS)
 def test_plugin_in_another_language_passes_each_check(name: str, demand: str, tmp_path: Path) -> None:
     tested = subject(name, "shell-ptp", PERL_IPAM, PLUGINS)

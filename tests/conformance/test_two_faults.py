@@ -52,7 +52,7 @@ def install_both(outer: Faulty, inner: Faulty, sound: Path, folder: Path) -> Pat
 
 @pytest.mark.sudo
 @pytest.mark.mostly_slow(10, "each pair; a part is in make test")
-@pytest.mark.one_row_in(3)
+@pytest.mark.one_row_in(6)
 @pytest.mark.parametrize("pair", PAIRS, ids="+".join)
 def test_both_faults_of_a_plugin_are_found(pair: tuple[str, str], sound_bin_dir: Path, tmp_path: Path) -> None:
     outer, inner = (FAMILY[name] for name in pair)

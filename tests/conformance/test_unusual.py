@@ -36,6 +36,7 @@ def preparation(unusual: Unusual, folder: Path) -> Path | None:
 
 
 @pytest.mark.time_limit(600, "a plugin that waits in each call")
+@pytest.mark.one_row_in(3)  # of each plugin there are some left
 @pytest.mark.mostly_slow(8, "the suite on further sound plugins; test_faulty runs it on sound ones in make test")
 @pytest.mark.sudo
 @pytest.mark.parametrize(("unusual", "name"), PASSES)
