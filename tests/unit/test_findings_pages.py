@@ -18,7 +18,12 @@ from tools.reports import FOLDER, read_reports
 
 PLACE: Final = ROOT / "docs" / "findings"
 INDEX: Final = (PLACE / "README.md").read_text()
-PAGES: Final = {path.name: path.read_text() for path in sorted(PLACE.glob("*.md")) if path.name != "README.md"}
+OTHERS: Final = "other-plugins.md"
+"""The page of another form: findings in plugins of other projects, a table for each plugin."""
+JUDGED: Final = (PLACE / OTHERS).read_text()
+PAGES: Final = {
+    path.name: path.read_text() for path in sorted(PLACE.glob("*.md")) if path.name not in {"README.md", OTHERS}
+}
 EXPLAINED: Final = ("bridge", "ptp", "macvlan", "host-device", "host-local")
 """The plugins of the reference whose findings all have a page."""
 HEADINGS: Final = ["The sentence", "The transcript", "The cause", "A suggestion", "Reproduce"]
@@ -27,6 +32,9 @@ LEVELS: Final = ["MUST", "SHOULD", "MAY", "CONVENTION"]
 Demands = Mapping[str, tuple[Level, Sequence[Sentence]]]
 OF_PLUGINS: Final[Demands] = {check.id: (check.level, check.enforced) for check in checks()}
 OF_RUNTIMES: Final[Demands] = {check.id: (check.level, check.enforced) for check in runtime_checks()}
+JUDGEMENTS: Final = ("right", "by the letter", "doubtful", "wrong")
+JUDGED_ROW: Final = re.compile(r"^\| `([a-z0-9-]+)` \| ([A-Z]+)(, warning)? \| (.+) \| (.+?): .+ \|$", re.MULTILINE)
+LOCAL: Final = r"cni-harness/nodes|/work/|/tmp/tmp|netns/conformance-|[0-9a-f]{64}"
 ROW: Final = re.compile(r"^\| ([^|`]+) \| (MUST|SHOULD|MAY|CONVENTION) \| (`[^|]+`) \|$", re.MULTILINE)
 
 each_page = pytest.mark.parametrize("name", PAGES)
@@ -132,7 +140,7 @@ def test_a_page_has_a_command_that_reproduces_it(name: str) -> None:
 
 @each_page
 def test_page_has_no_local_paths_or_ids(name: str) -> None:
-    assert re.findall(r"cni-harness/nodes|/work/|/tmp/tmp|netns/conformance-|[0-9a-f]{64}", PAGES[name]) == []
+    assert re.findall(LOCAL, PAGES[name]) == []
 
 
 def test_the_index_has_each_page_with_its_level_and_plugins() -> None:
@@ -150,4 +158,43 @@ def test_the_index_has_each_page_with_its_level_and_plugins() -> None:
 def test_the_site_has_each_page() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text()
 
-    assert [name for name in ["README.md", *PAGES] if f"findings/{name}" not in navigation] == []
+    assert [name for name in ["README.md", OTHERS, *PAGES] if f"findings/{name}" not in navigation] == []
+    assert f"]({OTHERS})" in INDEX
+
+
+def judged_plugins() -> dict[str, list[tuple[str, str, str, str, str]]]:
+    """Return the rows of each section of the page about other projects that has any.
+
+    A row is a check, its level, whether it is only a warning, the cause and the judgement.
+    """
+    sections = re.split(r"^## ", JUDGED, flags=re.MULTILINE)[1:]
+    return {each.partition("\n")[0]: rows for each in sections if (rows := JUDGED_ROW.findall(each))}
+
+
+def test_each_judged_finding_is_of_a_check_that_exists_and_has_one_judgement() -> None:
+    for found in judged_plugins().values():
+        named = [check for check, *_ in found]
+        assert len(named) == len(set(named))
+        for check, level, _, cause, judgement in found:
+            assert LEVELS.index(level) >= LEVELS.index(OF_PLUGINS[check][0]), "earlier versions demand no more"
+            assert judgement in JUDGEMENTS
+            assert [cause for cause in re.findall(r"[Aa]s `([a-z-]+)`", cause) if cause not in named] == []
+
+
+def test_the_summary_counts_the_judged_findings() -> None:
+    lines = re.findall(r"^\| \[([\w-]+)\]\(#[\w-]+\) \| .+? \|((?: \d+ \|){6})$", JUDGED, re.MULTILINE)
+    told = {plugin: [int(number) for number in re.findall(r"\d+", numbers)] for plugin, numbers in lines}
+    found = {
+        plugin: [
+            len(rows),
+            len([warning for _, _, warning, _, _ in rows if not warning]),
+            *([row[4] for row in rows].count(each) for each in JUDGEMENTS),
+        ]
+        for plugin, rows in judged_plugins().items()
+    }
+
+    assert told == found
+
+
+def test_the_page_about_other_projects_has_no_local_paths() -> None:
+    assert re.findall(LOCAL, JUDGED) == []
