@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.conformance.catalogue import ALL, Check
-from harness.conformance.examination import Examination, ExaminedFile
+from harness.conformance.engine.examination import Examination, ExaminedFile
 from harness.conformance.finding import Finding, KeptNode, Outcome
 from harness.conformance.sentences import Level, load
 from harness.conformance.subject import Profile, Subject

@@ -99,7 +99,7 @@ def command(
     """
     from harness.cli.defaults import plugin_folders, plugin_types, select_networks
     from harness.cli.plan import AddOptions, plan_networks
-    from harness.conformance.node_setup import prepare_node
+    from harness.conformance.engine.node_setup import prepare_node
     from harness.runtime.kubernetes import check_pod
     from harness.runtime.pod_view import pod_document
     from harness.runtime.unserved_requests import unserved_requests

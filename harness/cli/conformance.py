@@ -32,7 +32,7 @@ from harness.output import emit, report_width, say, write
 from harness.table import TextTable
 
 if TYPE_CHECKING:
-    from harness.conformance.examination import Examination
+    from harness.conformance.engine.examination import Examination
     from harness.conformance.finding import Finding
     from harness.conformance.known_failures import KnownFailures
     from harness.conformance.reproduce import Arguments
@@ -79,7 +79,7 @@ def command(
     if is_list:
         _print_catalogue(options, settings)
         return 0
-    from harness.conformance.examination import examination_of
+    from harness.conformance.engine.examination import examination_of
     from harness.conformance.finding import is_red
 
     files, began = ReportFiles(reports, junit), datetime.now().astimezone()

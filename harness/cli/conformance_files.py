@@ -11,7 +11,7 @@ import click
 from harness.output import message_of, say
 
 if TYPE_CHECKING:
-    from harness.conformance.examination import Examination
+    from harness.conformance.engine.examination import Examination
     from harness.conformance.finding import Finding
     from harness.conformance.known_failures import KnownFailures
 
@@ -118,7 +118,7 @@ def read_known(path: Path | None) -> "KnownFailures":
 
 def judged(finding: "Finding", known: "KnownFailures") -> "Finding":
     """Return the finding with the reason why it is known; the node of a known failure does not stay."""
-    from harness.conformance.attempt import without_node
+    from harness.conformance.engine.attempt import without_node
 
     marked = known.marked(finding)
     return without_node(marked) if marked.known else marked

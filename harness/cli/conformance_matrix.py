@@ -17,7 +17,7 @@ from harness.output import emit, write
 from harness.table import TextTable
 
 if TYPE_CHECKING:
-    from harness.conformance.examination import Examination
+    from harness.conformance.engine.examination import Examination
     from harness.conformance.report.matrix import Matrix
 
 
@@ -62,7 +62,7 @@ def matrix(
     If a suite lacks a plugin, its column omits it. The exit code does not depend on the findings. After Ctrl-C the page
     has everything that was found.
     """
-    from harness.conformance.examination import examination_of
+    from harness.conformance.engine.examination import examination_of
     from harness.conformance.report.matrix import matrix_of
     from harness.conformance.report.submission import write_folder
 

@@ -20,9 +20,9 @@ from harness.cli.options import Settings, complete_network
 if TYPE_CHECKING:
     from harness.conformance.catalogue import Check
     from harness.conformance.check_options import CheckOptions
+    from harness.conformance.engine.run import ConformanceRun
     from harness.conformance.finding import Finding
     from harness.conformance.reproduce import Arguments
-    from harness.conformance.run import ConformanceRun
     from harness.conformance.threshold import Threshold
     from harness.libcni.networks import NetworkList
 
@@ -253,7 +253,7 @@ class ConformanceOptions:
         `judge` gets each finding, and returns it, marked if it is known. With `fail_fast` the first red one
         ends the run. `keeps` tells whether the nodes of failed checks stay. Raises UsageError, NetworkError.
         """
-        from harness.conformance.run import ConformanceRun
+        from harness.conformance.engine.run import ConformanceRun
         from harness.conformance.subject import Profile, subjects_of
 
         jobs = self.jobs or (1 if self.watched else os.cpu_count() or 1)

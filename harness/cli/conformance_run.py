@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from harness.conformance.check_options import StopRequest
+    from harness.conformance.engine.run import ConformanceRun
     from harness.conformance.finding import Finding
-    from harness.conformance.run import ConformanceRun
     from harness.conformance.subject import Subject
 
 _SECONDS: Final = 10.0

@@ -11,7 +11,7 @@ from harness.conformance.threshold import Effect, effects
 from skel.versions import SUPPORTED, at_least
 
 if TYPE_CHECKING:
-    from harness.conformance.trial import Trial
+    from harness.conformance.engine.trial import Trial
 
 SPEC_VERSION: Final = "1.1.0"
 """The version of SPEC.md whose sentences the checks enforce."""

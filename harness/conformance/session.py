@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 from harness.conformance.catalogue import Check, checks
 from harness.conformance.check_options import CheckOptions, Hangs
-from harness.conformance.discovery import in_common_version, with_delegates, with_profile
-from harness.conformance.examiner import Examiner
+from harness.conformance.engine.discovery import in_common_version, with_delegates, with_profile
+from harness.conformance.engine.examiner import Examiner
+from harness.conformance.engine.node_setup import PreparationError
+from harness.conformance.engine.prerequisites import PREREQUISITES
 from harness.conformance.finding import Finding, Outcome, ViolationError
 from harness.conformance.known_failures import KnownFailures, KnownFailuresError
-from harness.conformance.node_setup import PreparationError
-from harness.conformance.prerequisites import PREREQUISITES
 from harness.conformance.report.wording import paragraph, place
 from harness.conformance.reproduce import Arguments, command_of
 from harness.conformance.selection import Selection, SelectionError

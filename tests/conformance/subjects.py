@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from harness.conformance.attempt import attempt
 from harness.conformance.catalogue import Check
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.engine.attempt import attempt
 from harness.conformance.finding import Finding
 from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import NetworkList, parse_network_list

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance import examiner, pace
 from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
-from harness.conformance.examiner import Examiner
+from harness.conformance.engine import examiner, pace
+from harness.conformance.engine.examiner import Examiner
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.subject import Profile
 from tests.conformance.subjects import Faulty, install, subject

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance import examiner
 from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
-from harness.conformance.examiner import Examiner
+from harness.conformance.engine import examiner
+from harness.conformance.engine.examiner import Examiner
+from harness.conformance.engine.run import ConformanceRun, examine
 from harness.conformance.finding import Finding, Outcome, is_red
-from harness.conformance.run import ConformanceRun, examine
 from harness.conformance.subject import Profile, Subject
 from harness.libcni.networks import parse_network_list
 from tests.conformance.subjects import SOUND, Faulty, faulty_plugins, install, subject

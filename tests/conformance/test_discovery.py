@@ -11,7 +11,7 @@ import pytest
 
 from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
-from harness.conformance.discovery import with_delegates
+from harness.conformance.engine.discovery import with_delegates
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import parse_network_list

@@ -6,8 +6,8 @@ import pytest
 
 from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.engine.run import examine
 from harness.conformance.finding import Finding, Outcome
-from harness.conformance.run import examine
 from harness.conformance.sentences import Level
 from harness.conformance.subject import Profile
 from harness.conformance.threshold import FailOn, Threshold

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harness.conformance.failing_adds import ADDRESS_COUNT, with_two_addresses, with_unequal_ranges
+from harness.conformance.engine.failing_adds import ADDRESS_COUNT, with_two_addresses, with_unequal_ranges
 from harness.conformance.finding import NotApplicableError
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.added_objects import added_firewall_entries, firewall_entries, remove_firewall_entries
 from harness.conformance.check_options import CheckOptions
-from harness.conformance.outside_changes import command
+from harness.conformance.engine.added_objects import added_firewall_entries, firewall_entries, remove_firewall_entries
+from harness.conformance.engine.outside_changes import command
+from harness.conformance.engine.trial import Trial
 from harness.conformance.subject import Profile
-from harness.conformance.trial import Trial
 from harness.runtime.site import Site
 from tests.conformance.subjects import subject
 

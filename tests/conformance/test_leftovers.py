@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.conformance.node_state import leftovers
+from harness.conformance.engine.node_state import leftovers
 from harness.snapshot import Snapshot
 
 GONE, OTHER = "c0ffee", "decade"

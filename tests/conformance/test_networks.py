@@ -7,7 +7,7 @@ import pytest
 
 from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
-from harness.conformance.discovery import in_common_version, with_profile
+from harness.conformance.engine.discovery import in_common_version, with_profile
 from harness.conformance.finding import Outcome
 from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import read_network_file

@@ -7,8 +7,8 @@ import pytest
 
 from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.engine.run import examine
 from harness.conformance.finding import Outcome
-from harness.conformance.run import examine
 from tests.conformance.subjects import Faulty, faulty_plugins, install, subject
 from tests.nodes import HANG
 

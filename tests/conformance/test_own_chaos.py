@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.chaos import PointUnit, kill_adds
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.engine.chaos import PointUnit, kill_adds
 from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import parse_network_list
 from tests.samples import share

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from harness.conformance.catalogue import Check, checks
-from harness.conformance.chaos import kill_adds
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.engine.chaos import kill_adds
 from harness.conformance.finding import Outcome
 from tests.conformance.own import IPAM, LINK_CHECKS, WIDE, interface_plugin, with_uplink
 from tests.conformance.subjects import run_check

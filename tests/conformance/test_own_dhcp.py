@@ -8,8 +8,8 @@ import pytest
 
 from harness.conformance.catalogue import Check, checks
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.engine.node_setup import NODE_END
 from harness.conformance.finding import Outcome
-from harness.conformance.node_setup import NODE_END
 from harness.conformance.subject import Profile, subjects_of
 from harness.libcni.networks import parse_network_list
 from tests.conformance.subjects import run_check

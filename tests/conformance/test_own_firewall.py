@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import Check, checks
-from harness.conformance.chaos import kill_adds
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.engine.chaos import kill_adds
 from harness.conformance.finding import Outcome
 from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import parse_network_list

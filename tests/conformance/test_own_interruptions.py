@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.chaos import PointUnit
+from harness.conformance.engine.chaos import PointUnit
 from tools.soak.soak import Soak, Tally, random_points, soak, subject_in, survey
 
 pytestmark = [pytest.mark.sudo, pytest.mark.slow("a sample of make soak; test_pods_signals ends adds in make test")]

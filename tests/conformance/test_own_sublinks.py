@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import Check, checks
-from harness.conformance.chaos import kill_adds
+from harness.conformance.engine.chaos import kill_adds
 from harness.conformance.finding import Outcome
 from tests.conformance.full_kernel import PROFILES, require_kind, subject
 from tests.conformance.own import with_uplink

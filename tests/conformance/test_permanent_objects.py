@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.check_options import CheckOptions
-from harness.conformance.run import permanent_objects
+from harness.conformance.engine.run import permanent_objects
 from harness.conformance.subject import Profile
 from tests.conformance.subjects import Unusual, install, subject
 from tests.nodes import HANG

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import checks
-from harness.conformance.chaos import kill_adds
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.engine.chaos import kill_adds
+from harness.conformance.engine.node_setup import PreparationError
+from harness.conformance.engine.run import examine
 from harness.conformance.finding import Finding, Outcome
-from harness.conformance.node_setup import PreparationError
-from harness.conformance.run import examine
 from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import parse_network_list
 from tests.conformance.subjects import run_check

@@ -12,9 +12,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.engine.run import examine
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import Outcome
-from harness.conformance.run import examine
-from harness.conformance.trial import Trial
 from tests import findings
 from tests.cli import Cli
 from tests.nodes import HANG, until

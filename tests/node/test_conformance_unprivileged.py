@@ -193,7 +193,7 @@ def test_settings_that_refuse(values: dict[str, str], refusing: list[str]) -> No
     ],
 )
 def test_privileges_of_a_run_are_named(prefix: list[str], environ: dict[str, str], privileges: str) -> None:
-    program = "from harness.conformance.examination import privileges; print(privileges())"
+    program = "from harness.conformance.engine.examination import privileges; print(privileges())"
     command = [*prefix, sys.executable, "-c", program]
     ran = subprocess.run(command, env=environ, cwd=ROOT, capture_output=True, text=True, check=True)
 

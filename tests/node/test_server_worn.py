@@ -11,8 +11,8 @@ import pytest
 
 from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.engine.run import examine
 from harness.conformance.finding import Outcome
-from harness.conformance.run import examine
 from harness.conformance.subject import Profile, subjects_of
 from harness.libcni.networks import parse_network_list
 from harness.snapshot import differences

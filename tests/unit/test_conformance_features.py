@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from harness.conformance.catalogue import checks
-from harness.conformance.features import FEATURES, IPV6, FeatureState, feature_of, standing
 from harness.conformance.finding import Finding, Outcome
+from harness.conformance.report.features import FEATURES, IPV6, FeatureState, feature_of, standing
 from harness.conformance.report.heading import verdict
 from harness.conformance.sentences import Level
 from harness.conformance.subject import Profile, Subject

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from harness.conformance.catalogue import SPEC_VERSION, SUITE_VERSION
-from harness.conformance.examination import ExaminedFile
+from harness.conformance.engine.examination import ExaminedFile
 from harness.conformance.finding import Outcome, is_red
 from harness.conformance.report.document import document
 from harness.conformance.report.heading import heading, verdict

@@ -14,7 +14,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from harness.cli.conformance_files import ENDINGS
-from harness.conformance.examination import Examination, ExaminedFile
+from harness.conformance.engine.examination import Examination, ExaminedFile
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.formats import FORMATS, write_report
 from harness.conformance.report.submission import write_folder

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from harness.conformance.engine.requests import execute
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.transcript import LONGEST, calls, transcript
-from harness.conformance.requests import execute
 from harness.libcni.execute import Execution
 from tests import findings
 from tests.nodes import HANG

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from harness.conformance import attempt as module
-from harness.conformance.attempt import attempt
 from harness.conformance.catalogue import Check, check, checks
 from harness.conformance.check_options import CheckOptions
-from harness.conformance.features import feature_of
+from harness.conformance.engine import attempt as module
+from harness.conformance.engine.attempt import attempt
+from harness.conformance.engine.run import examine
 from harness.conformance.finding import Finding, Outcome, ViolationError
+from harness.conformance.report.features import feature_of
 from harness.conformance.report.listing import catalogue_document, checks_table
 from harness.conformance.report.wording import facts
-from harness.conformance.run import examine
 from harness.conformance.sentences import Level, load
 from harness.conformance.subject import Subject
 from harness.conformance.threshold import FailOn, Threshold

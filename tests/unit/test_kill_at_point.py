@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance import kill_at_point
+from harness.conformance.engine import kill_at_point
 
 ENDING = ("calls", "40", str(int(signal.SIGKILL)))
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from harness.conformance.chaos import PointUnit
+from harness.conformance.engine.chaos import PointUnit
 from tools.soak.connections import connect_often
 from tools.soak.kills import kill
 from tools.soak.long_life import live

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.conformance.check_options import CheckOptions
-from harness.conformance.requests import TrialContainer
-from harness.conformance.sequences import settled
-from harness.conformance.trial import Trial
+from harness.conformance.engine.requests import TrialContainer
+from harness.conformance.engine.sequences import settled
+from harness.conformance.engine.trial import Trial
 from harness.libcni.execute import Execution
 from harness.runtime.site import Site
 from tools.soak.soak import subject_in

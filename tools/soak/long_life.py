@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from harness.conformance import expect
 from harness.conformance.check_options import CheckOptions
-from harness.conformance.requests import TrialContainer
-from harness.conformance.trial import Trial
+from harness.conformance.engine import expect
+from harness.conformance.engine.requests import TrialContainer
+from harness.conformance.engine.trial import Trial
 from harness.runtime.site import Site
 from tools.soak.soak import subject_in
 from tools.soak.suite import socket_in, start_server, stop_server, write_launchers

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from harness.conformance.chaos import PointUnit, killed
 from harness.conformance.check_options import CheckOptions
-from harness.conformance.requests import TrialContainer
-from harness.conformance.sequences import settled
+from harness.conformance.engine.chaos import PointUnit, killed
+from harness.conformance.engine.requests import TrialContainer
+from harness.conformance.engine.sequences import settled
+from harness.conformance.engine.trial import Trial
 from harness.conformance.subject import Profile, Subject, subjects_of
-from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
 from harness.libcni.networks import parse_network_list
 from harness.runtime.site import Site

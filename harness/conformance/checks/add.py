@@ -3,16 +3,16 @@
 import json
 from typing import Final
 
-from harness.conformance import expect
 from harness.conformance.catalogue import check
-from harness.conformance.failing_adds import fail_at_route, with_unequal_ranges
+from harness.conformance.engine import expect
+from harness.conformance.engine.failing_adds import fail_at_route, with_unequal_ranges
+from harness.conformance.engine.kernel import links, on_link, routes
+from harness.conformance.engine.node_state import changes
+from harness.conformance.engine.outside_changes import has_interface, lose_namespace, make_interface, untouched
+from harness.conformance.engine.sequences import demand_ordinary_add
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.kernel import links, on_link, routes
-from harness.conformance.node_state import changes
-from harness.conformance.outside_changes import has_interface, lose_namespace, make_interface, untouched
-from harness.conformance.sequences import demand_ordinary_add
 from harness.conformance.subject import IN_POD, Profile
-from harness.conformance.trial import Trial
 
 LONGEST_NAME: Final = "uplink_of-pod.7"
 """15 bytes, and no name that a plugin would choose."""

@@ -6,13 +6,13 @@ The node has links to two machines, a default route, a firewall, and forwarding.
 import re
 from typing import Final, NamedTuple
 
-from harness.conformance import expect
 from harness.conformance.catalogue import check
+from harness.conformance.engine import expect
+from harness.conformance.engine.outside_changes import require
+from harness.conformance.engine.traffic import answered
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.outside_changes import require
 from harness.conformance.sentences import Level
-from harness.conformance.traffic import answered
-from harness.conformance.trial import Trial
 from harness.snapshot import Difference, Snapshot
 
 _LINKS: Final = (("other0", "192.0.2", "2001:db8:a::"), ("other1", "198.51.100", "2001:db8:b::"))

@@ -1,9 +1,9 @@
 """Leftovers of an ADD that was killed."""
 
 from harness.conformance.catalogue import check
-from harness.conformance.chaos import kill_adds
+from harness.conformance.engine.chaos import kill_adds
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import ViolationError
-from harness.conformance.trial import Trial
 
 _SHOWN = 3
 

@@ -4,15 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-from harness.conformance import expect
-from harness.conformance.added_objects import previous_result
 from harness.conformance.catalogue import check
+from harness.conformance.engine import expect
+from harness.conformance.engine.added_objects import previous_result
+from harness.conformance.engine.kernel import links
+from harness.conformance.engine.requests import TrialContainer
+from harness.conformance.engine.sequences import addresses, baseline, demand_back, shared_addresses
+from harness.conformance.engine.trial import LOOPBACK_INDEX, Trial
 from harness.conformance.finding import NotApplicableError, PredecessorError, ViolationError
-from harness.conformance.kernel import links
-from harness.conformance.requests import TrialContainer
-from harness.conformance.sequences import addresses, baseline, demand_back, shared_addresses
 from harness.conformance.subject import IN_POD, LOOPBACK, Profile
-from harness.conformance.trial import LOOPBACK_INDEX, Trial
 from harness.libcni.execute import Execution
 from netlink.namespace import open_namespace
 from netlink.rtnl import Rtnl

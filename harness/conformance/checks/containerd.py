@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from harness.conformance import expect
 from harness.conformance.catalogue import check
+from harness.conformance.engine import expect
+from harness.conformance.engine.requests import ABSENT
+from harness.conformance.engine.sequences import baseline, demand_back, refuses, round_trip
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, SlowError, ViolationError
-from harness.conformance.requests import ABSENT
-from harness.conformance.sequences import baseline, demand_back, refuses, round_trip
-from harness.conformance.trial import Trial
 from harness.overload import overload
 from harness.runtime.kubernetes import pod_cni_args
 from skel.versions import VERB_SINCE

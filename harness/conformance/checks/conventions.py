@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from typing import Final, Unpack
 
-from harness.conformance import expect
 from harness.conformance.catalogue import check
+from harness.conformance.engine import expect
+from harness.conformance.engine.kernel import Address
+from harness.conformance.engine.requests import Changes
+from harness.conformance.engine.sequences import addresses, declared, pod_mac, refuses, round_trip, spare_addresses
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.kernel import Address
-from harness.conformance.requests import Changes
-from harness.conformance.sequences import addresses, declared, pod_mac, refuses, round_trip, spare_addresses
 from harness.conformance.subject import GIVING_ADDRESSES, IN_POD, Profile
-from harness.conformance.trial import Trial
 from skel.versions import at_least
 
 _MAC: Final = "02:c5:1e:aa:bb:02"

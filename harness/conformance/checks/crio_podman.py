@@ -5,11 +5,10 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from harness.conformance import expect
 from harness.conformance.catalogue import check
-from harness.conformance.finding import NotApplicableError, SlowError, ViolationError
-from harness.conformance.requests import ABSENT
-from harness.conformance.sequences import (
+from harness.conformance.engine import expect
+from harness.conformance.engine.requests import ABSENT
+from harness.conformance.engine.sequences import (
     BARE_PATH,
     VERSION_SINCE,
     addresses,
@@ -22,8 +21,9 @@ from harness.conformance.sequences import (
     round_trip_rewritten,
     spare_addresses,
 )
+from harness.conformance.engine.trial import Trial
+from harness.conformance.finding import NotApplicableError, SlowError, ViolationError
 from harness.conformance.subject import GIVING_ADDRESSES, Profile
-from harness.conformance.trial import Trial
 from harness.libcni.execute import inherited
 from harness.overload import overload
 from skel.versions import VERB_SINCE

@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from harness.conformance import expect
 from harness.conformance.catalogue import check
 from harness.conformance.checks.verb_check import LOOKS
-from harness.conformance.delegates import (
+from harness.conformance.engine import expect
+from harness.conformance.engine.delegates import (
     FAILURE,
     FAILURE_CODE,
     FAILURE_MESSAGE,
@@ -17,12 +17,12 @@ from harness.conformance.delegates import (
     DelegateRecord,
     recording,
 )
+from harness.conformance.engine.outside_changes import demand_no_device, lose_namespace, untouched
+from harness.conformance.engine.requests import json_object
+from harness.conformance.engine.sequences import clean_up, demand_no_more
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.outside_changes import demand_no_device, lose_namespace, untouched
-from harness.conformance.requests import json_object
-from harness.conformance.sequences import clean_up, demand_no_more
 from harness.conformance.subject import IN_POD
-from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
 from skel.errors import CniError
 from skel.result import Result

@@ -2,13 +2,12 @@
 
 from typing import Final, Unpack
 
-from harness.conformance import expect
-from harness.conformance.added_objects import added_processes, settled_processes
 from harness.conformance.catalogue import check
-from harness.conformance.failing_adds import exhaust_addresses, fail_at_route
-from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.kernel import routes
-from harness.conformance.outside_changes import (
+from harness.conformance.engine import expect
+from harness.conformance.engine.added_objects import added_processes, settled_processes
+from harness.conformance.engine.failing_adds import exhaust_addresses, fail_at_route
+from harness.conformance.engine.kernel import routes
+from harness.conformance.engine.outside_changes import (
     demand_no_device,
     demand_of_others,
     lose_files,
@@ -17,10 +16,11 @@ from harness.conformance.outside_changes import (
     untouched,
     untouched_by_any,
 )
-from harness.conformance.requests import ABSENT, Changes
-from harness.conformance.sequences import demand_no_more, unusual_leftovers
+from harness.conformance.engine.requests import ABSENT, Changes
+from harness.conformance.engine.sequences import demand_no_more, unusual_leftovers
+from harness.conformance.engine.trial import Trial
+from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.subject import GIVING_ADDRESSES, IN_POD, Profile
-from harness.conformance.trial import Trial
 from skel.versions import VERB_SINCE
 
 _INTERFACE: Final = {Profile.INTERFACE}

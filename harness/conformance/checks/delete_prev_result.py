@@ -3,12 +3,12 @@
 import json
 from typing import Final
 
-from harness.conformance import expect
 from harness.conformance.catalogue import check
-from harness.conformance.outside_changes import untouched_by_any
-from harness.conformance.requests import ABSENT
-from harness.conformance.sequences import demand_no_more
-from harness.conformance.trial import Trial
+from harness.conformance.engine import expect
+from harness.conformance.engine.outside_changes import untouched_by_any
+from harness.conformance.engine.requests import ABSENT
+from harness.conformance.engine.sequences import demand_no_more
+from harness.conformance.engine.trial import Trial
 from skel.versions import VERB_SINCE
 
 _WITHOUT_RESULT: Final = ("del-without-prev-result",)

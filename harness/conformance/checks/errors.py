@@ -4,11 +4,11 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from harness.conformance import expect
 from harness.conformance.catalogue import check
+from harness.conformance.engine import expect
+from harness.conformance.engine.requests import ABSENT, json_object
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.requests import ABSENT, json_object
-from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
 from skel.versions import at_least
 

@@ -5,13 +5,13 @@ import shutil
 from pathlib import Path
 from threading import Timer
 
-from harness.conformance import expect
 from harness.conformance.catalogue import check
+from harness.conformance.engine import expect
+from harness.conformance.engine.requests import Changes
+from harness.conformance.engine.sequences import baseline, demand_back, round_trip
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError
-from harness.conformance.requests import Changes
-from harness.conformance.sequences import baseline, demand_back, round_trip
 from harness.conformance.subject import IN_POD
-from harness.conformance.trial import Trial
 
 _WRITTEN_FOR = 0.7
 """Seconds that the file of a delegate is held open for writing; libcni's own pauses add up to five."""

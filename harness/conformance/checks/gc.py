@@ -4,16 +4,16 @@ import time
 from typing import Final
 from uuid import uuid4
 
-from harness.conformance import expect
 from harness.conformance.catalogue import check
-from harness.conformance.delegates import FAILURE, recording
+from harness.conformance.engine import expect
+from harness.conformance.engine.delegates import FAILURE, recording
+from harness.conformance.engine.outside_changes import demand_no_device, demand_of_others, lose_namespace
+from harness.conformance.engine.requests import ABSENT, TrialContainer
+from harness.conformance.engine.sequences import demand_soon_same
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.outside_changes import demand_no_device, demand_of_others, lose_namespace
-from harness.conformance.requests import ABSENT, TrialContainer
 from harness.conformance.sentences import Level
-from harness.conformance.sequences import demand_soon_same
 from harness.conformance.subject import GIVING_ADDRESSES, IN_POD
-from harness.conformance.trial import Trial
 from harness.overload import overload
 from harness.snapshot import Difference, Snapshot
 from skel.versions import VERB_SINCE

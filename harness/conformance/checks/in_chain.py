@@ -4,12 +4,12 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from harness.conformance import expect
 from harness.conformance.catalogue import check
+from harness.conformance.engine import expect
+from harness.conformance.engine.kernel import links, routes
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.kernel import links, routes
 from harness.conformance.subject import Profile
-from harness.conformance.trial import Trial
 from skel.result import Interface, IPConfig, Result, Route
 
 _CHAINED: Final = {Profile.CHAINED}

@@ -4,11 +4,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from harness.conformance import expect
 from harness.conformance.catalogue import check
+from harness.conformance.engine import expect
+from harness.conformance.engine.requests import ABSENT
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.requests import ABSENT
-from harness.conformance.trial import Trial
 from skel.errors import Code
 
 _NO_JSON: Final = (b"", b"{", b'{"cniVersion":"1.1.0",}', b"net", b"\xff\xfe{}")

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from harness.conformance import expect
 from harness.conformance.catalogue import check
+from harness.conformance.engine import expect
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import ViolationError
 from harness.conformance.subject import IN_POD
-from harness.conformance.trial import Trial
 
 _OF_LINKS: Final = ("link", "address")
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from harness.conformance import expect
 from harness.conformance.catalogue import check
+from harness.conformance.engine import expect
+from harness.conformance.engine.outside_changes import demand_no_device
+from harness.conformance.engine.requests import ABSENT, TrialContainer
+from harness.conformance.engine.sequences import baseline, demand_back, demand_no_more
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.outside_changes import demand_no_device
-from harness.conformance.requests import ABSENT, TrialContainer
-from harness.conformance.sequences import baseline, demand_back, demand_no_more
 from harness.conformance.subject import GIVING_ADDRESSES
-from harness.conformance.trial import Trial
 from netlink.namespace import entered, open_namespace, remove_namespace
 
 _ABOUT: Final = re.compile(r"CNI \S+ plugin v\d+\.\d+\.\d+\S*")

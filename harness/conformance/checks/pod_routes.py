@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from harness.conformance.catalogue import check
+from harness.conformance.engine.kernel import KernelRoute, Network, links, routes
+from harness.conformance.engine.sequences import RESULT_LISTS_SINCE, Mismatch, demand_true_result
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError
-from harness.conformance.kernel import KernelRoute, Network, links, routes
-from harness.conformance.sequences import RESULT_LISTS_SINCE, Mismatch, demand_true_result
 from harness.conformance.subject import IN_POD
-from harness.conformance.trial import Trial
 from skel.result import Result, Route
 
 _MAIN: Final = 254

@@ -5,13 +5,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from harness.conformance import expect
 from harness.conformance.catalogue import check
+from harness.conformance.engine import expect
+from harness.conformance.engine.kernel import links
+from harness.conformance.engine.sequences import Mismatch, demand_true_result
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.kernel import links
-from harness.conformance.sequences import Mismatch, demand_true_result
 from harness.conformance.subject import IN_POD
-from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
 from skel.result import Result
 

@@ -4,12 +4,12 @@ import os
 from contextlib import suppress
 from threading import Timer
 
-from harness.conformance import expect
 from harness.conformance.catalogue import check
+from harness.conformance.engine import expect
+from harness.conformance.engine.requests import ABSENT, CLOSED_STDERR, CLOSED_STDIN, FULL_STDOUT, LOST_FOLDER
+from harness.conformance.engine.sequences import BARE_PATH, baseline, demand_back, round_trip
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import ViolationError
-from harness.conformance.requests import ABSENT, CLOSED_STDERR, CLOSED_STDIN, FULL_STDOUT, LOST_FOLDER
-from harness.conformance.sequences import BARE_PATH, baseline, demand_back, round_trip
-from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution, inherited
 
 _MEGABYTE = 1 << 20

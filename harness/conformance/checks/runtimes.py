@@ -2,11 +2,10 @@
 
 from typing import Any, Final
 
-from harness.conformance import expect
 from harness.conformance.catalogue import check
-from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.requests import ABSENT
-from harness.conformance.sequences import (
+from harness.conformance.engine import expect
+from harness.conformance.engine.requests import ABSENT
+from harness.conformance.engine.sequences import (
     addresses,
     baseline,
     demand_back,
@@ -15,8 +14,9 @@ from harness.conformance.sequences import (
     round_trip_rewritten,
     shared_addresses,
 )
+from harness.conformance.engine.trial import Trial
+from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.subject import GIVING_ADDRESSES, IN_POD, Profile
-from harness.conformance.trial import Trial
 from skel.result import Result
 
 _NULL_SETTINGS: Final = dict.fromkeys(("args", "runtimeConfig", "prevResult", "capabilities", "dns"))

@@ -2,15 +2,15 @@
 
 from typing import Final
 
-from harness.conformance import expect
 from harness.conformance.catalogue import check
-from harness.conformance.delegates import FAILURE, recording
-from harness.conformance.failing_adds import exhaust_addresses
+from harness.conformance.engine import expect
+from harness.conformance.engine.delegates import FAILURE, recording
+from harness.conformance.engine.failing_adds import exhaust_addresses
+from harness.conformance.engine.requests import ABSENT, json_object
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, SlowError
-from harness.conformance.requests import ABSENT, json_object
 from harness.conformance.sentences import Level
 from harness.conformance.subject import GIVING_ADDRESSES, IN_POD
-from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
 from harness.overload import overload
 from skel.versions import VERB_SINCE

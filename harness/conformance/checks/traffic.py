@@ -3,14 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from harness.conformance import expect
 from harness.conformance.catalogue import check
-from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.requests import ABSENT
-from harness.conformance.sentences import Level
-from harness.conformance.sequences import addresses, declared
-from harness.conformance.subject import IN_POD
-from harness.conformance.traffic import (
+from harness.conformance.engine import expect
+from harness.conformance.engine.requests import ABSENT
+from harness.conformance.engine.sequences import addresses, declared
+from harness.conformance.engine.traffic import (
     MACHINE_ADDRESS,
     NODE_ADDRESS,
     answered,
@@ -19,7 +16,10 @@ from harness.conformance.traffic import (
     seconds_to_receive,
     source_seen,
 )
-from harness.conformance.trial import Trial
+from harness.conformance.engine.trial import Trial
+from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.sentences import Level
+from harness.conformance.subject import IN_POD
 from skel.result import Result
 
 _HOST_PORT: Final = 18080

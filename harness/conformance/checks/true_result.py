@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from typing import Final
 
-from harness.conformance.added_objects import previous_result
 from harness.conformance.catalogue import check
+from harness.conformance.engine.added_objects import previous_result
+from harness.conformance.engine.kernel import KernelLink, links, tentative_addresses
+from harness.conformance.engine.sequences import RESULT_LISTS_SINCE, Mismatch, demand_true_result
+from harness.conformance.engine.traffic import host_answers
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.kernel import KernelLink, links, tentative_addresses
-from harness.conformance.sequences import RESULT_LISTS_SINCE, Mismatch, demand_true_result
 from harness.conformance.subject import IN_POD, Profile
-from harness.conformance.traffic import host_answers
-from harness.conformance.trial import Trial
 from skel.result import Interface, Result
 
 _MAKES_GATEWAY: Final = ("isGateway", "isDefaultGateway")

@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from harness.conformance import expect
 from harness.conformance.catalogue import check
+from harness.conformance.engine import expect
+from harness.conformance.engine.kernel import links
+from harness.conformance.engine.requests import ABSENT
+from harness.conformance.engine.sequences import demand_ordinary_add
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.kernel import links
-from harness.conformance.requests import ABSENT
-from harness.conformance.sequences import demand_ordinary_add
 from harness.conformance.subject import Profile
-from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
 from skel.errors import Code
 from skel.versions import at_least

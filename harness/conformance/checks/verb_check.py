@@ -3,8 +3,9 @@
 import ipaddress
 from typing import Any, Final
 
-from harness.conformance import expect
-from harness.conformance.added_objects import (
+from harness.conformance.catalogue import check
+from harness.conformance.engine import expect
+from harness.conformance.engine.added_objects import (
     FirewallEntries,
     added_firewall_entries,
     firewall_entries,
@@ -16,13 +17,12 @@ from harness.conformance.added_objects import (
     result_copy,
     set_mac,
 )
-from harness.conformance.catalogue import check
+from harness.conformance.engine.outside_changes import lose_interface, lose_namespace, succeeds
+from harness.conformance.engine.requests import ABSENT
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError
-from harness.conformance.outside_changes import lose_interface, lose_namespace, succeeds
-from harness.conformance.requests import ABSENT
 from harness.conformance.sentences import Level
 from harness.conformance.subject import GIVING_ADDRESSES, IN_POD, Profile
-from harness.conformance.trial import Trial
 from harness.snapshot import differences
 
 LOOKS: Final = ("check-everything-missing", "check-after-del")

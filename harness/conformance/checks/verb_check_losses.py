@@ -3,8 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar, Unpack
 
-from harness.conformance import expect
-from harness.conformance.added_objects import (
+from harness.conformance.catalogue import check
+from harness.conformance.checks.verb_check import LOOKS, OTHER_MAC
+from harness.conformance.engine import expect
+from harness.conformance.engine.added_objects import (
     Qdisc,
     added_firewall_entries,
     added_qdiscs,
@@ -18,16 +20,14 @@ from harness.conformance.added_objects import (
     result_copy,
     set_mac,
 )
-from harness.conformance.catalogue import check
-from harness.conformance.checks.verb_check import LOOKS, OTHER_MAC
-from harness.conformance.delegates import recording
+from harness.conformance.engine.delegates import recording
+from harness.conformance.engine.kernel import Address
+from harness.conformance.engine.outside_changes import command, lose_interface, succeeds
+from harness.conformance.engine.requests import Changes, TrialContainer
+from harness.conformance.engine.sequences import clean_up
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError
-from harness.conformance.kernel import Address
-from harness.conformance.outside_changes import command, lose_interface, succeeds
-from harness.conformance.requests import Changes, TrialContainer
-from harness.conformance.sequences import clean_up
 from harness.conformance.subject import IN_POD, Profile
-from harness.conformance.trial import Trial
 from skel.result import Route
 
 _Thing = TypeVar("_Thing")

@@ -2,18 +2,18 @@
 
 import ipaddress
 
-from harness.conformance import expect
-from harness.conformance.added_objects import own_addresses
 from harness.conformance.catalogue import check
 from harness.conformance.checks.verb_check import LOOKS
+from harness.conformance.engine import expect
+from harness.conformance.engine.added_objects import own_addresses
+from harness.conformance.engine.kernel import links
+from harness.conformance.engine.outside_changes import succeeds
+from harness.conformance.engine.requests import TrialContainer
+from harness.conformance.engine.sequences import clean_up
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.kernel import links
-from harness.conformance.outside_changes import succeeds
-from harness.conformance.requests import TrialContainer
 from harness.conformance.sentences import Level
-from harness.conformance.sequences import clean_up
 from harness.conformance.subject import IN_POD, Profile
-from harness.conformance.trial import Trial
 from harness.snapshot import Difference, Snapshot
 from skel.result import Result
 

@@ -5,13 +5,13 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from harness.conformance import expect
 from harness.conformance.catalogue import check
+from harness.conformance.engine import expect
+from harness.conformance.engine.requests import ABSENT, CLOSED_STDIN
+from harness.conformance.engine.sequences import VERSION_SINCE
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, PredecessorError, ViolationError
-from harness.conformance.requests import ABSENT, CLOSED_STDIN
-from harness.conformance.sequences import VERSION_SINCE
 from harness.conformance.subject import Profile
-from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
 from skel.errors import Code
 from skel.result import Result

@@ -4,9 +4,9 @@ import re
 from html import escape
 from typing import Final
 
-from harness.conformance.examination import Examination
-from harness.conformance.features import FeatureState, standing_of_all
+from harness.conformance.engine.examination import Examination
 from harness.conformance.finding import is_red
+from harness.conformance.report.features import FeatureState, standing_of_all
 from harness.conformance.report.heading import verdict
 
 _GROUND: Final = {FeatureState.PASS: "#1a7f37", FeatureState.PARTIAL: "#8a6100", FeatureState.FAIL: "#b3261e"}

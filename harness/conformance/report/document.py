@@ -3,9 +3,9 @@
 import json
 from collections.abc import Sequence
 
-from harness.conformance.examination import Examination
-from harness.conformance.features import Standing
+from harness.conformance.engine.examination import Examination
 from harness.conformance.finding import Finding, Outcome
+from harness.conformance.report.features import Standing
 from harness.conformance.report.heading import verdict
 from harness.conformance.report.plugin_report import PluginReport, plugin_reports
 from harness.conformance.report.transcript import calls

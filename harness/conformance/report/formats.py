@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from harness.conformance.examination import Examination
+from harness.conformance.engine.examination import Examination
 from harness.conformance.report.badge import to_svg
 from harness.conformance.report.document import to_json
 from harness.conformance.report.junit import junit

@@ -3,9 +3,9 @@
 import shlex
 from collections.abc import Iterator, Sequence
 
-from harness.conformance.examination import Examination
-from harness.conformance.features import FeatureState, feature_of, standing_of_all
+from harness.conformance.engine.examination import Examination
 from harness.conformance.finding import Finding, Outcome, is_red
+from harness.conformance.report.features import FeatureState, feature_of, standing_of_all
 from harness.conformance.threshold import effects
 from harness.output import printable
 

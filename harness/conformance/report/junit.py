@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from harness.conformance.examination import Examination
+from harness.conformance.engine.examination import Examination
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.heading import circumstances, cut_short
 from harness.conformance.report.plugin_report import PluginReport, plugin_reports

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from harness.conformance.examination import Examination
+from harness.conformance.engine.examination import Examination
 from harness.conformance.finding import Finding
 from harness.conformance.report.heading import circumstances, cut_short, steps, verdict
 from harness.conformance.report.matrix import Chapter, Matrix

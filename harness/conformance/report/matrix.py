@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from harness.conformance.catalogue import Check
-from harness.conformance.examination import Examination
+from harness.conformance.engine.examination import Examination
 from harness.conformance.finding import Finding
 from harness.conformance.report.heading import cut_short
 from harness.conformance.report.plugin_report import plugin_reports

@@ -6,7 +6,7 @@ from functools import partial
 from html import escape
 from typing import Final
 
-from harness.conformance.examination import Examination
+from harness.conformance.engine.examination import Examination
 from harness.conformance.finding import Finding
 from harness.conformance.report.heading import circumstances, cut_short, steps, verdict
 from harness.conformance.report.matrix import Chapter, CheckRow, Matrix

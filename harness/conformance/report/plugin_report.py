@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from harness.conformance.examination import Examination
-from harness.conformance.features import Standing, standing
+from harness.conformance.engine.examination import Examination
 from harness.conformance.finding import Finding, Outcome
+from harness.conformance.report.features import Standing, standing
 from harness.conformance.report.heading import verdict
 from harness.conformance.report.wording import TOLD, by_subject, counts, reason, tally
 from harness.conformance.subject import Subject

@@ -7,7 +7,7 @@ from typing import Final
 
 import yaml
 
-from harness.conformance.examination import Examination
+from harness.conformance.engine.examination import Examination
 from harness.conformance.finding import Finding
 from harness.conformance.report.document import header, standing_entry, summary
 from harness.conformance.report.markdown import escaped, overview, reproduction

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from harness.conformance.examination import Examination
+from harness.conformance.engine.examination import Examination
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.heading import heading
 from harness.conformance.report.plugin_report import plugin_reports

@@ -6,7 +6,9 @@ from pathlib import Path
 from threading import RLock, get_ident
 from typing import Final
 
-from harness.conformance.attempt import (
+from harness.conformance.catalogue import Check, checks
+from harness.conformance.check_options import CheckOptions, StoppedError
+from harness.conformance.engine.attempt import (
     ORDINARY_ADD,
     Attempt,
     attempt,
@@ -15,17 +17,15 @@ from harness.conformance.attempt import (
     took_too_long,
     without_node,
 )
-from harness.conformance.catalogue import Check, checks
-from harness.conformance.check_options import CheckOptions, StoppedError
-from harness.conformance.finding import Finding, Outcome, UnexecutableError
-from harness.conformance.pace import Quiet, is_busy, slowness
-from harness.conformance.prerequisites import (
+from harness.conformance.engine.pace import Quiet, is_busy, slowness
+from harness.conformance.engine.prerequisites import (
     PREREQUISITES,
     RESULT_VERSION,
     Prerequisite,
     prerequisites_of,
     version_differs,
 )
+from harness.conformance.finding import Finding, Outcome, UnexecutableError
 from harness.conformance.subject import Subject
 
 _FAILED: Final = (Outcome.FAIL, Outcome.WARN)

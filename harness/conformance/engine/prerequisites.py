@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from harness.conformance import expect
-from harness.conformance.attempt import ORDINARY_ADD, Attempt
 from harness.conformance.catalogue import Check
+from harness.conformance.engine import expect
+from harness.conformance.engine.attempt import ORDINARY_ADD, Attempt
 from harness.conformance.finding import Outcome, ViolationError
 from harness.libcni.execute import Execution
 from skel.errors import CniError

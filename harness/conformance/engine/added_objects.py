@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from harness.conformance.engine.kernel import Address, links
+from harness.conformance.engine.outside_changes import command, succeeds
+from harness.conformance.engine.requests import TrialContainer
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError
-from harness.conformance.kernel import Address, links
-from harness.conformance.outside_changes import command, succeeds
-from harness.conformance.requests import TrialContainer
-from harness.conformance.trial import Trial
 from harness.overload import overload
 from harness.runtime.site import NodeProcess
 from harness.snapshot import Snapshot

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, Self
 
+from harness.conformance.engine.outside_changes import require
+from harness.conformance.engine.traffic import linked_machine
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import SlowError, ViolationError
-from harness.conformance.outside_changes import require
-from harness.conformance.traffic import linked_machine
-from harness.conformance.trial import Trial
 from harness.overload import overload
 from netlink.namespace import entered, open_namespace
 

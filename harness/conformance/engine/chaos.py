@@ -15,12 +15,12 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Final, NamedTuple
 
-from harness.conformance import expect, kill_at_point
 from harness.conformance.check_options import CheckOptions
-from harness.conformance.requests import TrialContainer
-from harness.conformance.sequences import settled
+from harness.conformance.engine import expect, kill_at_point
+from harness.conformance.engine.requests import TrialContainer
+from harness.conformance.engine.sequences import settled
+from harness.conformance.engine.trial import Trial
 from harness.conformance.subject import Subject
-from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
 
 _FEW_CALLS: Final = 250

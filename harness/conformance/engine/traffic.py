@@ -9,9 +9,9 @@ import time
 from ipaddress import ip_address
 from typing import Final
 
+from harness.conformance.engine.outside_changes import require
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError
-from harness.conformance.outside_changes import require
-from harness.conformance.trial import Trial
 from harness.overload import overload
 from netlink.namespace import entered, open_namespace
 

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias, Unpack
 
-from harness.conformance import expect
+from harness.conformance.engine import expect
+from harness.conformance.engine.kernel import Address, links
+from harness.conformance.engine.requests import Changes, TrialContainer
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.kernel import Address, links
-from harness.conformance.requests import Changes, TrialContainer
-from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
 from harness.overload import overload
 from harness.snapshot import Difference, Snapshot

@@ -9,11 +9,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from harness.conformance.delegates import Delegate, DelegateAnswer, recording
+from harness.conformance.engine.delegates import Delegate, DelegateAnswer, recording
+from harness.conformance.engine.requests import TrialContainer, json_object
+from harness.conformance.engine.sequences import clean_up
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError
-from harness.conformance.requests import TrialContainer, json_object
-from harness.conformance.sequences import clean_up
-from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
 
 ADDRESS_COUNT: Final = 2

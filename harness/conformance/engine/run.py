@@ -10,13 +10,13 @@ from typing import Final
 
 from harness.conformance.catalogue import Check
 from harness.conformance.check_options import CheckOptions, Hangs, StoppedError
-from harness.conformance.discovery import in_common_version, with_delegates, with_profile
-from harness.conformance.examiner import Examiner
+from harness.conformance.engine.discovery import in_common_version, with_delegates, with_profile
+from harness.conformance.engine.examiner import Examiner
+from harness.conformance.engine.prerequisites import NUMBERS, causes_first
+from harness.conformance.engine.requests import TrialContainer
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import Finding, NotApplicableError, ViolationError
-from harness.conformance.prerequisites import NUMBERS, causes_first
-from harness.conformance.requests import TrialContainer
 from harness.conformance.subject import Profile, Subject, subjects_of
-from harness.conformance.trial import Trial
 from harness.libcni.execute import Executor, PluginNotFoundError
 from harness.libcni.networks import NetworkList
 from harness.snapshot import Difference

@@ -6,8 +6,8 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.conformance.engine.requests import CorrectedExecution
 from harness.conformance.finding import ViolationError
-from harness.conformance.requests import CorrectedExecution
 from harness.libcni.exchange import FLOOD
 from harness.libcni.execute import Execution
 from skel.errors import CniError

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Final
 
 from harness.conformance.catalogue import SPEC_VERSION, SUITE_VERSION
+from harness.conformance.engine.requests import execute
+from harness.conformance.engine.sequences import BARE_PATH
 from harness.conformance.finding import Finding
 from harness.conformance.reproduce import Arguments, this_program
-from harness.conformance.requests import execute
-from harness.conformance.sequences import BARE_PATH
 from harness.conformance.subject import Subject
 from harness.conformance.threshold import FailOn
 from harness.libcni.execute import Executor, PluginNotFoundError
@@ -26,7 +26,7 @@ from harness.runtime.node import Node
 from harness.runtime.site import Site
 from netlink.own_namespaces import in_user_namespace
 
-_CHECKOUT: Final = Path(__file__).resolve().parents[2]
+_CHECKOUT: Final = Path(__file__).resolve().parents[3]
 _SECONDS: Final = 5.0
 """The time limit of an execution without a verb."""
 

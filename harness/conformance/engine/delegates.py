@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from harness.conformance.engine.requests import execute, json_object
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.conformance.requests import execute, json_object
-from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution, Executor, PluginNotFoundError
 from harness.overload import overload
 

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from harness.conformance import expect
 from harness.conformance.check_options import CheckOptions, HangingError
-from harness.conformance.delegates import Delegate
+from harness.conformance.engine import expect
+from harness.conformance.engine.delegates import Delegate
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.subject import Profile, Subject
-from harness.conformance.trial import Trial
 from harness.libcni.execute import Executor, PluginError
 from harness.libcni.outcome import decode_versions
 from harness.runtime.site import Site

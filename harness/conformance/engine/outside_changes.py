@@ -4,10 +4,10 @@ import subprocess
 from contextlib import suppress
 from typing import Final
 
+from harness.conformance.engine.requests import TrialContainer
+from harness.conformance.engine.sequences import settled
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError
-from harness.conformance.requests import TrialContainer
-from harness.conformance.sequences import settled
-from harness.conformance.trial import Trial
 from harness.overload import overload
 from harness.snapshot import Snapshot
 from netlink.namespace import remove_namespace

@@ -9,12 +9,11 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final, Self, Unpack
 
-from harness.conformance import expect
 from harness.conformance.check_options import CheckOptions
-from harness.conformance.finding import PredecessorError, UnexecutableError, ViolationError
-from harness.conformance.node_setup import SharedNetwork, prepare_node
-from harness.conformance.node_state import leftovers, node_state
-from harness.conformance.requests import (
+from harness.conformance.engine import expect
+from harness.conformance.engine.node_setup import SharedNetwork, prepare_node
+from harness.conformance.engine.node_state import leftovers, node_state
+from harness.conformance.engine.requests import (
     ABSENT,
     Changes,
     TrialContainer,
@@ -24,6 +23,7 @@ from harness.conformance.requests import (
     environment_of,
     execute,
 )
+from harness.conformance.finding import PredecessorError, UnexecutableError, ViolationError
 from harness.conformance.subject import LOOPBACK, Profile, Subject
 from harness.libcni.execute import Execution, Executor, PluginError
 from harness.libcni.networks import PluginConfig
