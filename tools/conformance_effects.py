@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from harness.conformance.catalogue import checks
+from harness.conformance.catalogue import AnyCheck
+from harness.conformance.checks import all_checks
 from harness.conformance.report.markdown import table
-from harness.conformance.report.wording import AnyCheck
 from harness.conformance.runtime_checks.catalogue import runtime_checks
 from harness.conformance.sentences import Level
 from harness.conformance.threshold import Side, effects, without_effect
@@ -33,7 +33,7 @@ def _others_table(side: Side, found: Sequence[AnyCheck], *, must: bool) -> Itera
 
 def tabled(page: str) -> str:
     """Return the page with the present tables. Raises ValueError if one has no place in it."""
-    of_plugins, of_runtimes = checks(), runtime_checks()
+    of_plugins, of_runtimes = all_checks(), runtime_checks()
     tables = {
         "Plugins: failures with an effect": _effects_table("plugins", of_plugins),
         "Plugins: each MUST by its letter": _others_table("plugins", of_plugins, must=True),

@@ -36,17 +36,17 @@ _PROFILES: Final = ("interface", "chained", "ipam")
 
 def _complete_check(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     del ctx, param
-    from harness.conformance.catalogue import checks
+    from harness.conformance.checks import all_checks
 
-    return [check.id for check in checks() if check.id.startswith(incomplete)]
+    return [check.id for check in all_checks() if check.id.startswith(incomplete)]
 
 
 def _complete_section(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     del ctx, param
-    from harness.conformance.catalogue import checks
+    from harness.conformance.checks import all_checks
     from harness.conformance.selection import section_names
 
-    names = section_names(checks())
+    names = section_names(all_checks())
     chapters = {name.partition(".")[0] for name in names}
     wanted = incomplete.lower()
     return [name for name in sorted({*names, *chapters}) if name.lower().startswith(wanted)]
@@ -157,13 +157,13 @@ _REPEATED: Final = frozenset(
 
 def selected(ids: Sequence[str], skip: Sequence[str], level: str | None, sections: Sequence[str]) -> "list[Check]":
     """Return the chosen checks, in the order of the catalogue. Raises UsageError."""
-    from harness.conformance.catalogue import checks
+    from harness.conformance.checks import all_checks
     from harness.conformance.selection import Selection, SelectionError
     from harness.conformance.sentences import Level
 
     selection = Selection(only=ids, skip=skip, level=Level(level) if level else None, sections=sections)
     try:
-        return selection.of(checks())
+        return selection.of(all_checks())
     except SelectionError as error:
         where = "" if error.option == "section" else _LISTING
         raise _unknown(f"--{error.option}", error.given, error.known, where) from None
@@ -253,6 +253,7 @@ class ConformanceOptions:
         `judge` gets each finding, and returns it, marked if it is known. With `fail_fast` the first red one
         ends the run. `keeps` tells whether the nodes of failed checks stay. Raises UsageError, NetworkError.
         """
+        from harness.conformance.checks import all_checks
         from harness.conformance.engine.run import ConformanceRun
         from harness.conformance.subject import Profile, subjects_of
 
@@ -276,6 +277,7 @@ class ConformanceOptions:
             yield ConformanceRun(
                 networks=networks,
                 checks=self.checks(),
+                catalogue=all_checks(),
                 state_dir=settings.state_dir,
                 options=options,
                 plugins=self.plugins,

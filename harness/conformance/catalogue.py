@@ -1,13 +1,15 @@
 """The registry of checks (the ID, the sentences and the profiles of each), and the version of the suite."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Final, NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from harness.conformance.sentences import Level, Sentence, load
 from harness.conformance.subject import Profile
-from harness.conformance.threshold import Effect, effects
+from harness.conformance.threshold import Effect, Side, effects
 from skel.versions import SUPPORTED, at_least
 
 if TYPE_CHECKING:
@@ -23,30 +25,44 @@ ALL: Final = frozenset(Profile)
 Action = Callable[["Trial"], str | None]
 
 
-class Check(NamedTuple):
-    """One check. `title` is the demand as a sentence; `level` is its level in the present version of SPEC.md.
+@dataclass(frozen=True)
+class AnyCheck:
+    """A check of plugins or of runtimes. `title` is the demand as a sentence; `level` is the one in today's SPEC.md."""
 
-    In versions before `since` it does not apply. `attachments` is the number of simultaneous attachments that the check
-    needs. `repeats` is how often it runs again if it fails, to tell whether it always does. `needs` has the IDs of
-    checks whose demands it takes for granted.
-    """
-
+    side: ClassVar[Side]
     id: str
     title: str
     sentences: tuple[str, ...]
     level: Level
-    profiles: frozenset[Profile]
-    since: str
-    run: Action
-    attachments: int = 1
-    repeats: int = 0
-    needs: tuple[str, ...] = ()
 
     @property
     def enforced(self) -> Sequence[Sentence]:
         """The sentences that it enforces, the most telling one first."""
         known = load()
         return [known[name] for name in self.sentences]
+
+    @property
+    def effect(self) -> Effect | None:
+        """The effect of a violation on pods, the node or the runtime, None for no effect."""
+        return effects(self.side).get(self.id)
+
+
+@dataclass(frozen=True)
+class Check(AnyCheck):
+    """A check of plugins. `level_in` has its level in other versions of SPEC.md than the present one.
+
+    In versions before `since` it does not apply. `attachments` is the number of simultaneous attachments that the check
+    needs. `repeats` is how often it runs again if it fails, to tell whether it always does. `needs` has the IDs of
+    checks whose demands it takes for granted.
+    """
+
+    side = "plugins"
+    profiles: frozenset[Profile]
+    since: str
+    run: Action
+    attachments: int = 1
+    repeats: int = 0
+    needs: tuple[str, ...] = ()
 
     def level_in(self, version: str) -> Level | None:
         """Return its level in a version of SPEC.md, None if it does not apply there.
@@ -69,11 +85,6 @@ class Check(NamedTuple):
             if level is not None and level is not next(reversed(found.values()), None):
                 found[version] = level
         return found
-
-    @property
-    def effect(self) -> Effect | None:
-        """The effect of a violation on pods, the node or the runtime, None for no effect."""
-        return effects().get(self.id)
 
 
 _registry: dict[str, Check] = {}
@@ -99,16 +110,8 @@ def check(
     """
 
     def register(run: Action) -> Action:
-        if id in _registry:
-            message = f"two checks are called {id}"
-            raise ValueError(message)
-        title = (run.__doc__ or "").strip().partition("\n")[0]
-        known = load()
-        unknown = [name for name in sentences if name not in known]
-        if unknown or not sentences or not title:
-            message = f"check {id}: sentences that exist and a docstring are wanted, not {unknown or sentences}"
-            raise ValueError(message)
-        told = known[sentences[0]].levels[0][0]
+        title, first = described(id, sentences, run, _registry)
+        told = first.levels[0][0]
         if since and at_least(told, since):
             message = f"check {id}: its first sentence came with {told}, so since={since} says nothing"
             raise ValueError(message)
@@ -116,7 +119,7 @@ def check(
             id=id,
             title=title,
             sentences=sentences,
-            level=level or known[sentences[0]].level,
+            level=level or first.level,
             profiles=frozenset(profiles),
             since=since or told,
             run=run,
@@ -129,10 +132,30 @@ def check(
     return register
 
 
-def checks() -> Sequence[Check]:
-    """Return every check, in the order of the modules and of the functions in them."""
-    from harness.conformance import checks as package
+def registered() -> Sequence[Check]:
+    """Return every check whose module was imported, in the order of the modules and of the functions in them."""
+    return list(_registry.values())
 
+
+def described(
+    id: str,  # noqa: A002 -- the name that is used everywhere
+    sentences: Sequence[str],
+    function: Callable[..., object],
+    others: Iterable[str],
+) -> tuple[str, Sentence]:
+    """Return the title of a check, which is its function's docstring, and its first sentence.
+
+    Raises ValueError if one of the `others` has its ID, or if it has no title or no sentences that exist.
+    """
+    known = load()
+    title = (function.__doc__ or "").strip().partition("\n")[0]
+    if id in others or not title or not sentences or any(name not in known for name in sentences):
+        message = f"check {id}: a new ID, sentences that exist and a docstring are wanted, not {sentences}"
+        raise ValueError(message)
+    return title, known[sentences[0]]
+
+
+def import_modules(package: ModuleType) -> None:
+    """Import the modules of a package, whose checks register themselves, in the order of their names."""
     for module in sorted(iter_modules(package.__path__), key=lambda found: found.name):
         import_module(f"{package.__name__}.{module.name}")
-    return list(_registry.values())

@@ -10,8 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from harness.conformance.catalogue import Check, checks
+from harness.conformance.catalogue import Check
 from harness.conformance.check_options import CheckOptions, Hangs
+from harness.conformance.checks import all_checks
 from harness.conformance.engine.discovery import in_common_version, with_delegates, with_profile
 from harness.conformance.engine.examiner import Examiner
 from harness.conformance.engine.node_setup import PreparationError
@@ -89,7 +90,7 @@ class _Suite:
         self._examiners: list[tuple[Subject, Examiner]] = []
         self.items = dict(_items(declaration))
         path = declaration["known_failures"]
-        known = [check.id for check in checks()]
+        known = [check.id for check in all_checks()]
         self._known = KnownFailures.read(Path(path), known) if path else KnownFailures(Path(), ())
 
     def run(self, name: str) -> dict[str, object]:
@@ -116,7 +117,7 @@ class _Suite:
                 return examiner
         # Items may be selected alone: only the cause that concerns nearly all of them may have one skipped.
         options = replace(self._options, hangs=Hangs())
-        examiner = Examiner(subject, state_dir=folder, options=options, causes=PREREQUISITES[:1])
+        examiner = Examiner(subject, all_checks(), state_dir=folder, options=options, causes=PREREQUISITES[:1])
         self._examiners.append((subject, examiner))
         return examiner
 
@@ -152,7 +153,7 @@ def _items(declaration: Mapping[str, Any]) -> Iterator[tuple[str, _Item]]:
     _demand_known("plugins", plugins, [subject.type for subject in subjects])
     selection = Selection(only=declaration["checks"], skip=declaration["skip"], level=Level(level) if level else None)
     try:
-        chosen = selection.of(checks())
+        chosen = selection.of(all_checks())
     except SelectionError as error:
         name = "checks" if error.option == "check" else error.option
         raise _DeclarationError(f"{name}: there is no {error.given}") from None

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.engine import examiner, pace
 from harness.conformance.engine.examiner import Examiner
 from harness.conformance.finding import Finding, Outcome
@@ -15,7 +15,7 @@ from harness.conformance.subject import Profile
 from tests.conformance.subjects import Faulty, install, subject
 from tests.nodes import HANG
 
-CHECKS = {check.id: check for check in checks()}
+CHECKS = {check.id: check for check in all_checks()}
 SOUND = 'exec "${0%/*}/sound/${0##*/}"\n'
 ONCE = '[ "$CNI_COMMAND" = VERSION ] && mkdir FOLDER/once 2>/dev/null && exit 7\n'
 ALWAYS = '[ "$CNI_COMMAND" = VERSION ] && exit 7\n'
@@ -35,7 +35,7 @@ def version_result(body: str, sound: Path, folder: Path, timeout: float) -> Find
     path.chmod(0o755)
     bin_dir = install(Faulty(path, "", (), Profile.INTERFACE, "bridge"), sound, folder / "bin")
     tested = subject(Profile.INTERFACE, bin_dir)
-    examining = Examiner(tested, state_dir=folder / "state", options=CheckOptions(timeout=timeout))
+    examining = Examiner(tested, all_checks(), state_dir=folder / "state", options=CheckOptions(timeout=timeout))
     return examining.find(CHECKS["version-result"])
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.engine import examiner
 from harness.conformance.engine.examiner import Examiner
 from harness.conformance.engine.run import ConformanceRun, examine
@@ -20,8 +20,8 @@ from tests.nodes import HANG, until, with_enough_time
 
 pytestmark = pytest.mark.sudo
 
-FEW = [check for number, check in enumerate(checks()) if number % 8 == 0 or check.id == "version-result"]
-CHECKS = {check.id: check for check in checks()}
+FEW = [check for number, check in enumerate(all_checks()) if number % 8 == 0 or check.id == "version-result"]
+CHECKS = {check.id: check for check in all_checks()}
 SOUND_ONE = '"${0%/*}/sound/${0##*/}"'
 
 OTHER_VERSION = f"""#!/bin/sh
@@ -111,7 +111,14 @@ def plugin(script: str, sound: Path, folder: Path, profile: Profile = Profile.IN
 
 def found(tested: Subject, names: Sequence[str], folder: Path, *, repeat: int = 1) -> dict[str, Finding]:
     wanted = [CHECKS[name] for name in names]
-    findings = examine(tested, wanted, state_dir=folder / "state", options=CheckOptions(timeout=HANG), repeat=repeat)
+    findings = examine(
+        tested,
+        wanted,
+        catalogue=all_checks(),
+        state_dir=folder / "state",
+        options=CheckOptions(timeout=HANG),
+        repeat=repeat,
+    )
     return {each.check.id: each for each in findings}
 
 
@@ -211,7 +218,7 @@ def test_a_second_del_that_fails_explains_no_first_one(sound_bin_dir: Path, tmp_
 def test_a_check_waits_for_its_cause_that_another_thread_examines(sound_bin_dir: Path, tmp_path: Path) -> None:
     script = GC_FAILS_SLOWLY.replace("FOLDER", str(tmp_path))
     tested = subject(Profile.IPAM, plugin(script, sound_bin_dir, tmp_path, Profile.IPAM))
-    examiner = Examiner(tested, state_dir=tmp_path / "state", options=CheckOptions(timeout=HANG))
+    examiner = Examiner(tested, all_checks(), state_dir=tmp_path / "state", options=CheckOptions(timeout=HANG))
     examiner.find(CHECKS["add-prints-result"])
     with ThreadPoolExecutor(2) as pool:
         cause = pool.submit(examiner.find, CHECKS["gc-of-nothing"])
@@ -310,7 +317,9 @@ def test_an_add_that_does_not_end_as_it_should_says_how(
 def findings_of(bin_dir: Path, folder: Path, options: CheckOptions) -> list[Finding]:
     document = {"cniVersions": ["0.4.0", "1.1.0"], "name": "net", "plugins": [{"type": "bridge", "bridge": "cf0"}]}
     network = parse_network_list(json.dumps(document).encode())
-    run = ConformanceRun(networks=[network], checks=FEW, state_dir=folder / "state", options=options)
+    run = ConformanceRun(
+        networks=[network], checks=FEW, catalogue=all_checks(), state_dir=folder / "state", options=options
+    )
     return run.findings_of([bin_dir])
 
 
@@ -341,11 +350,13 @@ def test_a_verb_that_hangs_is_given_up_and_the_others_are_not(sound_bin_dir: Pat
 exec {SOUND_ONE}
 """
     tested = subject(Profile.INTERFACE, plugin(script, sound_bin_dir, tmp_path))
-    wanted = [check for check in checks() if check.id.startswith("status-") or check.id == "version-result"]
+    wanted = [check for check in all_checks() if check.id.startswith("status-") or check.id == "version-result"]
 
     def find(timeout: float) -> dict[str, Finding] | None:
         (tmp_path / "executions").unlink(missing_ok=True)
-        findings = examine(tested, wanted, state_dir=tmp_path / "state", options=CheckOptions(timeout=timeout))
+        findings = examine(
+            tested, wanted, catalogue=all_checks(), state_dir=tmp_path / "state", options=CheckOptions(timeout=timeout)
+        )
         by_id = {each.check.id: each for each in findings}
         return by_id if by_id["status-not-relied-on"].outcome is Outcome.PASS else None
 
@@ -413,7 +424,10 @@ def test_a_fault_is_hidden_by_no_other_finding_than_its_own(
     options = CheckOptions(timeout=6.0 if faulty.hangs else HANG, kills=5)
     wanted = [CHECKS[name] for name in faulty.caught_by]
 
-    findings = {each.check.id: each for each in examine(spoiled, wanted, state_dir=tmp_path / "state", options=options)}
+    findings = {
+        each.check.id: each
+        for each in examine(spoiled, wanted, catalogue=all_checks(), state_dir=tmp_path / "state", options=options)
+    }
 
     assert failed(findings) & set(faulty.caught_by)
     assert all(cause in faulty.caught_by for cause in unexamined(findings).values()), unexamined(findings)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.engine.discovery import with_delegates
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.subject import Profile, Subject, subjects_of
@@ -21,7 +21,7 @@ from tests.nodes import HANG
 pytestmark = pytest.mark.sudo
 
 OPTIONS = CheckOptions(timeout=HANG)
-CHECKS = {check.id: check for check in checks()}
+CHECKS = {check.id: check for check in all_checks()}
 OF_IPAM = {"delegate-addresses-applied", "delegate-configuration", "delegate-name", "delegate-text-file-busy"}
 OF_ANY = [name for name in CHECKS if name.startswith("delegate-") and name not in OF_IPAM]
 OF_ANY += ["status-forwarded", "status-of-delegate-fails", "check-reservation-missing", "gc-goes-on-past-errors"]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.engine.run import examine
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.sentences import Level
@@ -16,7 +16,7 @@ from tests.nodes import HANG
 
 pytestmark = pytest.mark.sudo
 
-CHECKS = {check.id: check for check in checks()}
+CHECKS = {check.id: check for check in all_checks()}
 ANY_CONTAINER_ID = """#!/bin/sh
 id=$(printf %s "${CNI_CONTAINERID:-none}" | tr -c 'A-Za-z0-9' 'x')
 CNI_CONTAINERID=$id exec "${0%/*}/sound/${0##*/}"
@@ -101,7 +101,9 @@ def test_sound_plugin_passes_checks_that_were_weaker(
 ) -> None:
     tested = subject(profile, sound_bin_dir, version)
 
-    findings = examine(tested, WEAKER, state_dir=tmp_path, options=CheckOptions(timeout=HANG), jobs=2)
+    findings = examine(
+        tested, WEAKER, catalogue=all_checks(), state_dir=tmp_path, options=CheckOptions(timeout=HANG), jobs=2
+    )
 
     blamed = {
         each.check.id: each.detail for each in findings if each.outcome not in {Outcome.PASS, Outcome.NOT_APPLICABLE}

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.finding import Outcome
 from harness.conformance.subject import Profile, subjects_of
 from tests.conformance.subjects import network, run_check
 
 pytestmark = pytest.mark.sudo
 
-[EXECUTABLE_REPLACED] = [check for check in checks() if check.id == "executable-replaced"]
+[EXECUTABLE_REPLACED] = [check for check in all_checks() if check.id == "executable-replaced"]
 
 
 def test_a_folder_that_is_not_there_is_passed_over(direct_bin_dir: Path, tmp_path: Path) -> None:

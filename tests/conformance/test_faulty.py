@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import Check, checks
+from harness.conformance.catalogue import Check
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.sentences import Level
 from harness.conformance.subject import Profile
@@ -19,7 +20,7 @@ from launch import PLUGINS
 from tests.conformance.subjects import SOUND, Faulty, faulty_plugins, install, run_check, subject
 from tests.nodes import HANG, with_enough_time
 
-CHECKS: Mapping[str, Check] = {check.id: check for check in checks()}
+CHECKS: Mapping[str, Check] = {check.id: check for check in all_checks()}
 FAMILY = faulty_plugins()
 KILLS = 5
 OPTIONS = CheckOptions(timeout=HANG, kills=KILLS)
@@ -28,7 +29,7 @@ CATCHES = [
 ]
 PASSES = [
     pytest.param(check.id, profile, plugin, id=f"{plugin}:{check.id}")
-    for check in checks()
+    for check in all_checks()
     for profile in sorted(check.profiles)
     for plugin in SOUND[profile]
     # Another sound plugin of a profile is there for the faults of its own.

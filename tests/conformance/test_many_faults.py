@@ -6,8 +6,8 @@ from typing import Final
 
 import pytest
 
-from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.engine.run import examine
 from harness.conformance.finding import Outcome
 from tests.conformance.subjects import Faulty, install, subject
@@ -32,9 +32,11 @@ SAID: Final[Mapping[str, str]] = {
 def test_nine_faults_have_nine_findings(sound_bin_dir: Path, tmp_path: Path) -> None:
     faulty = Faulty.read(PLUGIN)
     spoiled = subject(faulty.profile, install(faulty, sound_bin_dir, tmp_path / "bin"))
-    wanted = [check for check in checks() if check.id in faulty.caught_by]
+    wanted = [check for check in all_checks() if check.id in faulty.caught_by]
 
-    findings = examine(spoiled, wanted, state_dir=tmp_path / "state", options=CheckOptions(timeout=HANG))
+    findings = examine(
+        spoiled, wanted, catalogue=all_checks(), state_dir=tmp_path / "state", options=CheckOptions(timeout=HANG)
+    )
 
     found = {each.check.id: each for each in findings}
     assert {*SAID} == {*found} == {*faulty.caught_by}

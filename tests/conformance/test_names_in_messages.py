@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.engine.run import examine
 from harness.conformance.finding import Outcome
 from harness.conformance.subject import Profile
@@ -24,11 +24,12 @@ def test_checks_of_unusual_names_are_not_examined(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "bridge").write_text(UNABLE)
     (tmp_path / "bin" / "bridge").chmod(0o755)
-    wanted = [check for check in checks() if check.id in {"ifname-longest", "add-makes-interface"}]
+    wanted = [check for check in all_checks() if check.id in {"ifname-longest", "add-makes-interface"}]
 
     found = examine(
         subject(Profile.INTERFACE, tmp_path / "bin"),
         wanted,
+        catalogue=all_checks(),
         state_dir=tmp_path / "state",
         options=CheckOptions(timeout=HANG),
     )

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.engine.discovery import in_common_version, with_profile
 from harness.conformance.finding import Outcome
 from harness.conformance.subject import Profile, Subject, subjects_of
@@ -31,7 +31,7 @@ PROFILES = {
 OURS = {"tap": Profile.INTERFACE, "noop": Profile.CHAINED}
 """Plugins that Debian's release of the reference plugins lacks."""
 PREPARED = CheckOptions(preparation=Path(__file__).parent / "uplink.sh")
-[ADD_PRINTS_RESULT] = [check for check in checks() if check.id == "add-prints-result"]
+[ADD_PRINTS_RESULT] = [check for check in all_checks() if check.id == "add-prints-result"]
 SUBJECTS = [
     subject
     for path in sorted(Path(__file__).parent.glob("networks/*.conflist"))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.finding import Outcome
 from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import parse_network_list, read_network_file
@@ -20,11 +20,11 @@ PERL_IPAM = LIST.plugins[0].raw["ipam"]
 HOST_LOCAL = {"type": "host-local", "ranges": [[{"subnet": "10.68.0.0/27"}]], "routes": [{"dst": "0.0.0.0/0"}]}
 WRITTEN_IN: Mapping[str, Profile] = {"shell-ptp": Profile.INTERFACE, "perl-ipam": Profile.IPAM}
 
-CHECKS = {check.id: check for check in checks()}
+CHECKS = {check.id: check for check in all_checks()}
 DEMANDS = [
     pytest.param(name, check.id, id=f"{name}:{check.id}")
     for name, profile in WRITTEN_IN.items()
-    for check in checks()
+    for check in all_checks()
     if profile in check.profiles
 ]
 OPTIONS = CheckOptions(timeout=HANG)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from harness.conformance.catalogue import Check, checks
+from harness.conformance.catalogue import Check
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.engine.chaos import kill_adds
 from harness.conformance.finding import Outcome
 from tests.conformance.own import IPAM, LINK_CHECKS, WIDE, interface_plugin, with_uplink
@@ -34,7 +35,7 @@ def options(tmp_path: Path) -> CheckOptions:
     [
         pytest.param(plugin, check, id=f"{plugin}-{check.id}")
         for plugin in PLUGINS
-        for check in checks()
+        for check in all_checks()
         if check.id in LINK_CHECKS
     ],
 )
@@ -57,7 +58,7 @@ def test_a_device_that_ended_with_its_container_is_no_finding(
         f'#!/bin/sh\n[ "$CNI_COMMAND" = DEL ] && [ ! -e "$CNI_NETNS" ] && exit 1\nexec {direct_bin_dir}/host-device\n'
     )
     examined = interface_plugin("host-device", PLUGINS["host-device"], folder)
-    [check] = [each for each in checks() if each.id == "gc-then-del"]
+    [check] = [each for each in all_checks() if each.id == "gc-then-del"]
 
     finding = run_check(check, examined, state_dir=tmp_path / "state", options=options)
 

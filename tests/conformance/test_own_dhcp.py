@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import Check, checks
+from harness.conformance.catalogue import Check
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.engine.node_setup import NODE_END
 from harness.conformance.finding import Outcome
 from harness.conformance.subject import Profile, subjects_of
@@ -83,12 +84,12 @@ def server(link: str, folder: Path, *commands: str) -> Path:
 
 
 def test_all_chosen_checks_exist() -> None:
-    assert {check.id for check in checks() if Profile.INTERFACE in check.profiles} >= CHOSEN
-    assert {check.id for check in checks() if Profile.IPAM in check.profiles} >= ALONE
+    assert {check.id for check in all_checks() if Profile.INTERFACE in check.profiles} >= CHOSEN
+    assert {check.id for check in all_checks() if Profile.IPAM in check.profiles} >= ALONE
 
 
 @pytest.mark.mostly_slow(16, "the suite again; test_faulty runs it on sound plugins in make test")
-@pytest.mark.parametrize("check", [check for check in checks() if check.id in CHOSEN], ids=lambda check: check.id)
+@pytest.mark.parametrize("check", [check for check in all_checks() if check.id in CHOSEN], ids=lambda check: check.id)
 def test_conformance(check: Check, direct_bin_dir: Path, tmp_path: Path, options: CheckOptions, daemon: Daemon) -> None:
     keys = {"type": "macvlan", "master": "uplink0", "ipam": daemon.ipam(), "capabilities": {"mac": True}}
     text = json.dumps({"cniVersion": "1.1.0", "name": "own", "plugins": [keys]})
@@ -101,7 +102,7 @@ def test_conformance(check: Check, direct_bin_dir: Path, tmp_path: Path, options
     assert finding.outcome in {Outcome.PASS, Outcome.NOT_APPLICABLE}, finding.detail
 
 
-@pytest.mark.parametrize("check", [check for check in checks() if check.id in ALONE], ids=lambda check: check.id)
+@pytest.mark.parametrize("check", [check for check in all_checks() if check.id in ALONE], ids=lambda check: check.id)
 def test_dhcp_alone_sends_through_the_interfaces_of_the_suite(
     check: Check, direct_bin_dir: Path, tmp_path: Path, daemon: Daemon
 ) -> None:

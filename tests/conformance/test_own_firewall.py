@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import Check, checks
+from harness.conformance.catalogue import Check
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.engine.chaos import kill_adds
 from harness.conformance.finding import Outcome
 from harness.conformance.subject import Profile, Subject, subjects_of
@@ -61,7 +62,7 @@ def subject(bin_dir: Path) -> Subject:
 @pytest.mark.mostly_slow(12, "the suite again; test_faulty runs it on sound plugins in make test")
 @pytest.mark.parametrize(
     "check",
-    [check for check in checks() if Profile.CHAINED in check.profiles and check.id in OWN],
+    [check for check in all_checks() if Profile.CHAINED in check.profiles and check.id in OWN],
     ids=lambda check: check.id,
 )
 def test_conformance(check: Check, bin_dir: Path, tmp_path: Path) -> None:
@@ -73,7 +74,7 @@ def test_conformance(check: Check, bin_dir: Path, tmp_path: Path) -> None:
 
 
 def test_all_checks_are_there() -> None:
-    assert {check.id for check in checks()} >= OWN
+    assert {check.id for check in all_checks()} >= OWN
 
 
 @pytest.mark.slow("kills at many points; test_pods_crash kills an add in make test")

@@ -7,8 +7,8 @@ from shutil import rmtree
 
 import pytest
 
-from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.engine.run import examine
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.subject import Profile
@@ -43,8 +43,10 @@ def find(script: str, names: set[str], sound: Path, folder: Path, *watched: Path
     path.chmod(0o755)
     stateful = Unusual(path, "", (), (), Profile.INTERFACE, "bridge", "", "")
     tested = subject(Profile.INTERFACE, install(stateful, sound, folder / "bin"))
-    wanted = [check for check in checks() if check.id in names]
-    found = examine(tested, wanted, state_dir=folder / "state", options=CheckOptions(HANG, watched), jobs=3)
+    wanted = [check for check in all_checks() if check.id in names]
+    found = examine(
+        tested, wanted, catalogue=all_checks(), state_dir=folder / "state", options=CheckOptions(HANG, watched), jobs=3
+    )
     return {each.check.id: each for each in found}
 
 

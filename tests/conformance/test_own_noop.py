@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from harness.conformance.catalogue import Check, checks
+from harness.conformance.catalogue import Check
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.finding import Outcome
 from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import parse_network_list
@@ -38,7 +39,7 @@ def subject(name: str, bin_dir: Path) -> Subject:
 
 @pytest.mark.mostly_slow(6, "the suite again; test_faulty runs it on sound plugins in make test")
 @pytest.mark.parametrize("name", LISTS)
-@pytest.mark.parametrize("check", [check for check in checks() if check.id in CHECKS], ids=lambda check: check.id)
+@pytest.mark.parametrize("check", [check for check in all_checks() if check.id in CHECKS], ids=lambda check: check.id)
 def test_conformance(check: Check, name: str, bin_dir: Path, tmp_path: Path) -> None:
     finding = run_check(check, subject(name, bin_dir), state_dir=tmp_path / "state", options=CheckOptions(timeout=HANG))
 
@@ -46,4 +47,4 @@ def test_conformance(check: Check, name: str, bin_dir: Path, tmp_path: Path) -> 
 
 
 def test_all_checks_are_for_chained_plugins() -> None:
-    assert {check.id for check in checks() if Profile.CHAINED in check.profiles} >= CHECKS
+    assert {check.id for check in all_checks() if Profile.CHAINED in check.profiles} >= CHECKS

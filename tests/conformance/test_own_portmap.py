@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import Check, checks
+from harness.conformance.catalogue import Check
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.finding import Outcome
 from harness.conformance.subject import Subject, subjects_of
 from harness.libcni.networks import parse_network_list
@@ -54,7 +55,7 @@ def subject(bin_dir: Path) -> Subject:
 
 
 @pytest.mark.mostly_slow(12, "the suite again; test_faulty runs it on sound plugins in make test")
-@pytest.mark.parametrize("check", [check for check in checks() if check.id in CHECKS], ids=lambda check: check.id)
+@pytest.mark.parametrize("check", [check for check in all_checks() if check.id in CHECKS], ids=lambda check: check.id)
 def test_conformance(check: Check, bin_dir: Path, tmp_path: Path) -> None:
     options = CheckOptions(timeout=HANG, kills=KILLS, killers=2)
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from harness.conformance.catalogue import Check, checks
+from harness.conformance.catalogue import Check
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.engine.chaos import PointUnit, kill_adds
 from harness.conformance.finding import Outcome
 from harness.conformance.subject import Profile
@@ -38,7 +39,7 @@ KILLED = "killed-add"
 """Its ADDs are killed by a test of their own."""
 PARALLEL = {"parallel-add", "parallel-delete", "parallel-add-and-delete"}
 CHECKS = {
-    "ptp": {check.id for check in checks()} - {KILLED},
+    "ptp": {check.id for check in all_checks()} - {KILLED},
     "macvlan": LINK_CHECKS | PARALLEL,
 }
 
@@ -56,7 +57,7 @@ def options(tmp_path: Path, pytestconfig: pytest.Config) -> CheckOptions:
     [
         pytest.param(plugin, check, id=f"{plugin}-{check.id}")
         for plugin in PLUGINS
-        for check in checks()
+        for check in all_checks()
         if Profile.INTERFACE in check.profiles and check.id in CHECKS[plugin]
     ],
 )
@@ -69,7 +70,7 @@ def test_conformance(plugin: str, check: Check, bin_dir: Path, tmp_path: Path, o
 
 
 def test_all_checks_are_there() -> None:
-    assert {check.id for check in checks()} >= LINK_CHECKS | PARALLEL | {KILLED}
+    assert {check.id for check in all_checks()} >= LINK_CHECKS | PARALLEL | {KILLED}
 
 
 @pytest.mark.time_limit(600, "it kills an ADD at many points")

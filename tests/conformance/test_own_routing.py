@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from harness.conformance.catalogue import Check, checks
+from harness.conformance.catalogue import Check
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.finding import Outcome
 from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import parse_network_list
@@ -35,7 +36,7 @@ KILLS = 20
 CASES = [
     pytest.param(plugin, check, id=f"{plugin}-{check.id}")
     for plugin, profile in PROFILES.items()
-    for check in checks()
+    for check in all_checks()
     if profile in check.profiles
 ]
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from harness.conformance.catalogue import Check, checks
+from harness.conformance.catalogue import Check
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.engine.chaos import kill_adds
 from harness.conformance.finding import Outcome
 from harness.conformance.subject import Profile, Subject, subjects_of
@@ -68,7 +69,7 @@ def subject(plugin: str, bin_dir: Path) -> Subject:
 
 @pytest.mark.mostly_slow(16, "the suite again; test_faulty runs it on sound plugins in make test")
 @pytest.mark.parametrize("plugin", PLUGINS)
-@pytest.mark.parametrize("check", [check for check in checks() if check.id in CHECKS], ids=lambda check: check.id)
+@pytest.mark.parametrize("check", [check for check in all_checks() if check.id in CHECKS], ids=lambda check: check.id)
 def test_conformance(check: Check, plugin: str, bin_dir: Path, tmp_path: Path) -> None:
     examined = subject(plugin, bin_dir)
 

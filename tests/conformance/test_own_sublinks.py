@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import Check, checks
+from harness.conformance.catalogue import Check
+from harness.conformance.checks import all_checks
 from harness.conformance.engine.chaos import kill_adds
 from harness.conformance.finding import Outcome
 from tests.conformance.full_kernel import PROFILES, require_kind, subject
@@ -33,7 +34,7 @@ WIDE = "10.66.0.0/16"
     [
         pytest.param(plugin, check, id=f"{plugin}-{check.id}")
         for plugin, profile in PROFILES.items()
-        for check in checks()
+        for check in all_checks()
         if profile in check.profiles and check.id in SAMPLES.get(plugin, OF_EACH_PLUGIN)
     ],
 )

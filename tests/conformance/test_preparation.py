@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.engine.chaos import kill_adds
 from harness.conformance.engine.node_setup import PreparationError
 from harness.conformance.engine.run import examine
@@ -24,7 +24,7 @@ pytestmark = [
 ]
 
 DEBIAN = Path("/usr/lib/cni")
-CHECKS = {check.id: check for check in checks()}
+CHECKS = {check.id: check for check in all_checks()}
 IPAM = {"type": "host-local", "ranges": [[{"subnet": "10.71.0.0/24"}]]}
 MACVLAN = {"type": "macvlan", "master": "uplink0", "ipam": IPAM}
 HOST_DEVICE = {"type": "host-device", "device": "uplink0", "ipam": IPAM}
@@ -65,7 +65,10 @@ def find(
     plugin: Mapping[str, object], names: tuple[str, ...], folder: Path, options: CheckOptions
 ) -> dict[str, Finding]:
     wanted = [CHECKS[name] for name in names]
-    return {each.check.id: each for each in examine(subject(plugin), wanted, state_dir=folder, options=options)}
+    return {
+        each.check.id: each
+        for each in examine(subject(plugin), wanted, catalogue=all_checks(), state_dir=folder, options=options)
+    }
 
 
 @pytest.mark.parametrize("plugin", [MACVLAN, HOST_DEVICE], ids=lambda plugin: plugin["type"])

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.finding import Outcome
 from harness.conformance.subject import Profile
 from tests.conformance.subjects import faulty_plugins, install, run_check, subject
@@ -13,7 +13,7 @@ from tests.launchers import is_running
 
 pytestmark = pytest.mark.sudo
 
-[LEAVES_NO_PROCESS] = [check for check in checks() if check.id == "del-leaves-no-process"]
+[LEAVES_NO_PROCESS] = [check for check in all_checks() if check.id == "del-leaves-no-process"]
 [LEFT_BEHIND] = [faulty for faulty in faulty_plugins() if faulty.path.name == "process-left-behind"]
 WITH_PROCESSES = """#!/bin/sh
 here="${0%/*}"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.subject import Profile, subjects_of
 from harness.libcni.networks import parse_network_list
@@ -14,7 +14,7 @@ from tests.conformance.subjects import run_check
 
 pytestmark = pytest.mark.sudo
 
-[ADD_ROUTES] = [check for check in checks() if check.id == "add-routes"]
+[ADD_ROUTES] = [check for check in all_checks() if check.id == "add-routes"]
 ROUTES = [
     {"dst": "198.51.100.0/24", "gw": "10.66.0.9", "mtu": 1300, "advmss": 1200, "priority": 77, "table": 100},
     {"dst": "203.0.113.0/24", "gw": "10.66.0.9", "scope": 0},

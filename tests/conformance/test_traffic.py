@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.subject import Profile
 from tests.conformance.subjects import FAULTY, Faulty, install, run_check, subject
@@ -14,7 +14,7 @@ from tests.nodes import HANG
 
 pytestmark = pytest.mark.sudo
 
-CHECKS = {check.id: check for check in checks()}
+CHECKS = {check.id: check for check in all_checks()}
 OPTIONS = CheckOptions(timeout=HANG, traffic=True)
 STOPPED_FOR_A_WHILE = """#!/bin/sh
 if [ "$CNI_COMMAND" = ADD ]; then

@@ -6,14 +6,14 @@ from typing import Final
 
 import pytest
 
-from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.engine.run import examine
 from harness.conformance.finding import Outcome
 from tests.conformance.subjects import Faulty, faulty_plugins, install, subject
 from tests.nodes import HANG
 
-CHECKS = {check.id: check for check in checks()}
+CHECKS = {check.id: check for check in all_checks()}
 PAIRS: Final = (
     ("del-wants-the-bridge", "delegate-believed"),
     ("name-of-its-own", "version-without-list"),
@@ -60,7 +60,7 @@ def test_both_faults_of_a_plugin_are_found(pair: tuple[str, str], sound_bin_dir:
     wanted = [CHECKS[name] for name in dict.fromkeys((*outer.caught_by, *inner.caught_by))]
     options = CheckOptions(timeout=HANG, kills=5)
 
-    findings = examine(spoiled, wanted, state_dir=tmp_path / "state", options=options)
+    findings = examine(spoiled, wanted, catalogue=all_checks(), state_dir=tmp_path / "state", options=options)
 
     failed = {each.check.id for each in findings if each.outcome in {Outcome.FAIL, Outcome.WARN}}
     assert failed & {*outer.caught_by}, failed

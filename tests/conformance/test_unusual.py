@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import Check, checks
+from harness.conformance.catalogue import Check
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.finding import Finding, Outcome
 from tests.conformance.subjects import Unusual, install, run_check, subject, unusual_plugins
 from tests.nodes import HANG
 
-CHECKS = {check.id: check for check in checks()}
+CHECKS = {check.id: check for check in all_checks()}
 FAMILY = unusual_plugins()
 PASSES = [pytest.param(each, name, id=f"{each.path.name}:{name}") for each in FAMILY for name in each.passes]
 NOT_FOR = [pytest.param(each, name, id=f"{each.path.name}:{name}") for each in FAMILY for name in each.does_not_apply]

@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.engine.run import examine
 from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import Outcome
@@ -102,9 +103,9 @@ def test_check_that_raises_is_an_error_and_the_others_run(direct_bin_dir: Path, 
 
     plugin = replace(findings.NETWORK.plugins[0], raw={"type": "bridge", "bridge": "br0", "ipam": {}}, delegate="")
     subject = replace(findings.subject(), plugin=plugin, bin_dirs=(direct_bin_dir,))
-    wanted = [findings.check("odd")._replace(run=careless), findings.check("last")]
+    wanted = [replace(findings.check("odd"), run=careless), findings.check("last")]
 
-    odd, last = examine(subject, wanted, state_dir=tmp_path, options=CheckOptions())
+    odd, last = examine(subject, wanted, catalogue=all_checks(), state_dir=tmp_path, options=CheckOptions())
 
     assert (odd.outcome, odd.detail, odd.expected) == (Outcome.ERROR, "KeyError: 'ips'", "")
     assert re.search(r"^Traceback .* in careless\n.*\nKeyError: 'ips'$", odd.got, re.DOTALL)
@@ -116,8 +117,9 @@ def test_check_that_raises_is_an_error_and_the_others_run(direct_bin_dir: Path, 
 def test_node_that_cannot_be_made_is_an_error_finding(direct_bin_dir: Path, tmp_path: Path) -> None:
     subject = replace(findings.subject(), bin_dirs=(direct_bin_dir,))
     (tmp_path / "file").touch()
+    wanted, state_dir = [findings.check("any")], tmp_path / "file"
 
-    [finding] = examine(subject, [findings.check("any")], state_dir=tmp_path / "file", options=CheckOptions())
+    [finding] = examine(subject, wanted, catalogue=all_checks(), state_dir=state_dir, options=CheckOptions())
 
     assert finding.outcome is Outcome.ERROR
     assert str(tmp_path / "file") in finding.got

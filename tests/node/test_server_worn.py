@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from harness.conformance.catalogue import checks
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.engine.run import examine
 from harness.conformance.finding import Outcome
 from harness.conformance.subject import Profile, subjects_of
@@ -155,14 +155,21 @@ def test_worn_worker_makes_the_same_states_as_a_new_worker(make_node: Callable[[
 def test_a_worn_worker_passes_the_checks(plugin: str, part: int, node: Node, tmp_path: Path) -> None:
     """As new workers and plugins without a server do, in the tests of the conformance suite."""
     profile = Profile.INTERFACE if plugin == "bridge" else None
-    wanted = [check for check in checks() if check.id not in UNFIT]
+    wanted = [check for check in all_checks() if check.id not in UNFIT]
     with serving(tmp_path / "worn", FOREVER, node.command([])) as bin_dir:
         serve(node, bin_dir, MIXED // ROUND)
         network = parse_network_list(json.dumps(NETWORK).encode())
         [subject] = subjects_of(network, [bin_dir], profile=profile, only=[plugin])
         mine = [check for check in wanted if subject.profile in check.profiles][part::PARTS]
 
-        found = examine(subject, mine, state_dir=tmp_path / "state", options=CheckOptions(timeout=HANG), jobs=2)
+        found = examine(
+            subject,
+            mine,
+            catalogue=all_checks(),
+            state_dir=tmp_path / "state",
+            options=CheckOptions(timeout=HANG),
+            jobs=2,
+        )
 
     assert any(each.outcome is Outcome.PASS for each in found)
     for each in found:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.conformance.catalogue import checks
+from harness.conformance.checks import all_checks
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.features import FEATURES, IPV6, FeatureState, feature_of, standing
 from harness.conformance.report.heading import verdict
@@ -26,7 +26,7 @@ def bridge(version: str = "1.1.0", ipam: dict[str, object] | None = None, *capab
 
 def every_finding(subject: Subject, *others: str, outcome: Outcome = Outcome.FAIL) -> list[Finding]:
     """Every check of the subject's profile: those named end with `outcome`, all others pass."""
-    wanted = [check for check in checks() if subject.profile in check.profiles]
+    wanted = [check for check in all_checks() if subject.profile in check.profiles]
     assert set(others) <= {check.id for check in wanted}
     return [Finding(each, subject, outcome if each.id in others else Outcome.PASS, 0.1) for each in wanted]
 
@@ -38,9 +38,9 @@ def without(found: list[Finding], *prefixes: str) -> list[Finding]:
 
 
 def test_core_are_musts_and_each_feature_has_checks() -> None:
-    owners = {check.id: feature_of(check) for check in checks()}
+    owners = {check.id: feature_of(check) for check in all_checks()}
 
-    core = [check for check in checks() if owners[check.id] is None]
+    core = [check for check in all_checks() if owners[check.id] is None]
     assert {check.level for check in core} == {Level.MUST}
     assert {"add-prints-result", "del-twice", "version-result", "parallel-add"} <= {check.id for check in core}
     assert [each.name for each in FEATURES if each is not IPV6 and each not in owners.values()] == []
@@ -64,7 +64,7 @@ def test_core_are_musts_and_each_feature_has_checks() -> None:
     ],
 )
 def test_a_check_counts_for_one_feature(check: str, feature: str) -> None:
-    found = feature_of(next(each for each in checks() if each.id == check))
+    found = feature_of(next(each for each in all_checks() if each.id == check))
 
     assert found is not None
     assert found.name == feature

@@ -5,7 +5,7 @@ from itertools import groupby
 
 import pytest
 
-from harness.conformance.catalogue import checks
+from harness.conformance.checks import all_checks
 from harness.conformance.sentences import Sentence, load, parse
 
 FORMAT = "1 Network configuration format"
@@ -293,7 +293,7 @@ def test_a_wrong_entry_is_named(old: str, new: str, complaint: str) -> None:
 
 
 def test_every_sentence_about_plugins_has_a_check_or_a_reason() -> None:
-    enforced = {name for check in checks() for name in check.sentences}
+    enforced = {name for check in all_checks() for name in check.sentences}
 
     unenforced = [name for name, sentence in load().items() if sentence.checkable and name not in enforced]
 
@@ -301,6 +301,6 @@ def test_every_sentence_about_plugins_has_a_check_or_a_reason() -> None:
 
 
 def test_uncheckable_sentences_have_no_check() -> None:
-    enforced = {name for check in checks() for name in check.sentences}
+    enforced = {name for check in all_checks() for name in check.sentences}
 
     assert not [name for name in enforced if not load()[name].checkable]

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from harness.conformance.catalogue import checks
+from harness.conformance.checks import all_checks
 from harness.conformance.sentences import Level, Sentence, load, read_yaml
 from skel.versions import SUPPORTED, VERB_SINCE, parse
 
@@ -152,7 +152,7 @@ def test_sentence_about_a_verb_came_with_the_verb(sentence: Sentence) -> None:
 
 @each_sentence
 def test_demand_is_a_convention_before_its_sentence_only_if_its_checks_have_effects(sentence: Sentence) -> None:
-    enforcing = [check for check in checks() if check.enforced[0] == sentence]
+    enforcing = [check for check in all_checks() if check.enforced[0] == sentence]
 
     if Level.CONVENTION in dict(sentence.levels).values():
         assert [check.id for check in enforcing if check.effect is None] == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.conformance.catalogue import checks
+from harness.conformance.checks import all_checks
 from harness.conformance.runtime_checks.catalogue import runtime_checks
 from harness.conformance.sentences import Level
 from harness.conformance.threshold import FailOn, Side, Threshold, effects, without_effect
@@ -49,7 +49,7 @@ def test_a_level_that_is_not_examined_does_not_count(level: Level) -> None:
 @pytest.mark.parametrize(
     ("side", "known"),
     [
-        ("plugins", {each.id for each in checks()}),
+        ("plugins", {each.id for each in all_checks()}),
         ("runtimes", {each.id for each in runtime_checks() if each.level is not Level.MUST}),
     ],
 )

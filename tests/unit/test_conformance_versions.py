@@ -3,14 +3,16 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from harness.conformance.catalogue import Check, check, checks
+from harness.conformance.catalogue import Check, check
 from harness.conformance.check_options import CheckOptions
+from harness.conformance.checks import all_checks
 from harness.conformance.engine import attempt as module
 from harness.conformance.engine.attempt import attempt
 from harness.conformance.engine.run import examine
@@ -24,7 +26,7 @@ from harness.conformance.threshold import FailOn, Threshold
 from harness.libcni.networks import parse_network_list
 from tests.findings import subject
 
-CHECKS = {check.id: check for check in checks()}
+CHECKS = {check.id: check for check in all_checks()}
 
 
 def bridge(version: str) -> Subject:
@@ -57,7 +59,7 @@ def violated(name: str, version: str, fail_on: FailOn, monkeypatch: pytest.Monke
     monkeypatch.setattr(module, "Trial", FakeTrial)
     options = CheckOptions(threshold=Threshold(fail_on))
     return attempt(
-        CHECKS[name]._replace(run=violate), bridge(version), state_dir=Path("/nowhere"), options=options
+        replace(CHECKS[name], run=violate), bridge(version), state_dir=Path("/nowhere"), options=options
     ).finding
 
 
@@ -125,7 +127,10 @@ def test_weaker_check_is_not_of_core(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_weaker_check_is_left_out_if_only_more_binding_ones_are_wanted(tmp_path: Path) -> None:
     options = CheckOptions(threshold=Threshold(level=Level.MUST))
 
-    assert examine(bridge("0.3.1"), [CHECKS["del-twice"]], state_dir=tmp_path, options=options) == []
+    assert (
+        examine(bridge("0.3.1"), [CHECKS["del-twice"]], catalogue=all_checks(), state_dir=tmp_path, options=options)
+        == []
+    )
 
 
 @pytest.mark.parametrize(

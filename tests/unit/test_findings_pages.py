@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from harness.conformance.catalogue import checks
+from harness.conformance.checks import all_checks
 from harness.conformance.runtime_checks.catalogue import runtime_checks
 from harness.conformance.sentences import Level, Sentence
 from harness.libcni.networks import read_network_file
@@ -30,7 +30,7 @@ HEADINGS: Final = ["The sentence", "The transcript", "The cause", "A suggestion"
 LEVELS: Final = ["MUST", "SHOULD", "MAY", "CONVENTION"]
 """The strictest first."""
 Demands = Mapping[str, tuple[Level, Sequence[Sentence]]]
-OF_PLUGINS: Final[Demands] = {check.id: (check.level, check.enforced) for check in checks()}
+OF_PLUGINS: Final[Demands] = {check.id: (check.level, check.enforced) for check in all_checks()}
 OF_RUNTIMES: Final[Demands] = {check.id: (check.level, check.enforced) for check in runtime_checks()}
 JUDGEMENTS: Final = ("right", "by the letter", "doubtful", "wrong")
 JUDGED_ROW: Final = re.compile(r"^\| `([a-z0-9-]+)` \| ([A-Z]+)(, warning)? \| (.+) \| (.+?): .+ \|$", re.MULTILINE)

@@ -33,7 +33,6 @@ IMPORTERS = {
     "launch/plugin_list.py": "the launcher knows a plugin by the name of its file; the one module that loads plugins",
     "harness/cli/command_line.py": "a verb loads its own module alone, so that each starts fast",
     "harness/conformance/catalogue.py": "checks register themselves when their modules are imported",
-    "harness/conformance/runtime_checks/catalogue.py": "the checks of runtimes register themselves in the same way",
     "netlink/bridge_ports.py": "pyroute2's modules by their names, without the package's slow start",
 }
 """Modules that import by string, and why."""

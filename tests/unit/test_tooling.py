@@ -571,6 +571,7 @@ VIOLATIONS = {
     "plugins leave address arithmetic to ipam and netlink": ("plugins", "import netaddr"),
     "harness executes plugins, it never imports them": ("harness", "import plugins"),
     "the packages of harness stand in layers": ("harness/libcni", "import harness.cli.main"),
+    "the conformance suite stands in layers": ("harness/conformance/engine", "import harness.conformance.checks"),
     "the pytest plugins import nothing that an author's folder could hide": ("cni_harness_pytest", "import skel"),
     "network lists are files": ("conf", "import skel"),
     "launch starts plugins and knows nothing of the harness": ("launch", "import harness"),

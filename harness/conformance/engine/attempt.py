@@ -4,6 +4,7 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -49,7 +50,7 @@ def attempt(check: Check, subject: Subject, *, state_dir: Path, options: CheckOp
     if level is None:
         why = f"the configuration is of version {version}, and this came with {check.since}"
         return Attempt(Finding(check, subject, Outcome.NOT_APPLICABLE, 0.0, why))
-    check = check._replace(level=level)
+    check = replace(check, level=level)
     finding = Finding(check, subject, Outcome.PASS, 0.0)
     executions: Sequence[Execution] = ()
     trial: Trial | None = None

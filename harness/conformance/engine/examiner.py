@@ -6,7 +6,7 @@ from pathlib import Path
 from threading import RLock, get_ident
 from typing import Final
 
-from harness.conformance.catalogue import Check, checks
+from harness.conformance.catalogue import Check
 from harness.conformance.check_options import CheckOptions, StoppedError
 from harness.conformance.engine.attempt import (
     ORDINARY_ADD,
@@ -43,19 +43,23 @@ class Examiner:
     def __init__(
         self,
         subject: Subject,
+        catalogue: Sequence[Check],
         *,
         state_dir: Path,
         options: CheckOptions,
         repeat: int = 1,
         causes: Sequence[Prerequisite] = PREREQUISITES,
     ) -> None:
-        """Store the subject; each check runs `repeat` times, and only `causes` keep others from judging."""
+        """Store the subject; `catalogue` has every check, also those that are not asked for.
+
+        Each check runs `repeat` times, and only `causes` keep others from judging.
+        """
         self._allowed = frozenset(each.check for each in causes)
         self._subject = subject
         self._state_dir = state_dir
         self._options = options
         self._repeat = repeat
-        self._checks = {check.id: check for check in checks()}
+        self._checks = {check.id: check for check in catalogue}
         self._quiet = Quiet()
         self._lock = RLock()
         """Held while a check runs that others depend on: two of them may ask for each other."""

@@ -29,6 +29,7 @@ def examine(  # noqa: PLR0913 -- the checks of a plugin, and how they are run
     subject: Subject,
     checks: Sequence[Check],
     *,
+    catalogue: Sequence[Check],
     state_dir: Path,
     options: CheckOptions,
     jobs: int = 1,
@@ -43,12 +44,14 @@ def examine(  # noqa: PLR0913 -- the checks of a plugin, and how they are run
     findings are in the order of the checks, causes of others first. If one is not examined because of a check that was
     not wanted, that one's finding is among them, too. `judge` gets each finding, and returns it, marked if it is known.
     `progress` gets each finding, its number and the number of checks. `found` is extended by the findings, also by
-    those of a run that is stopped, or ends by an error. Raises PreparationError.
+    those of a run that is stopped, or ends by an error. `catalogue` has every check, also the causes of findings.
+
+    Raises PreparationError.
     """
     wanted = causes_first(
         check for check in checks if subject.profile in check.profiles and _has_level(check, subject, options)
     )
-    examiner = Examiner(subject, state_dir=state_dir, options=options, repeat=repeat)
+    examiner = Examiner(subject, catalogue, state_dir=state_dir, options=options, repeat=repeat)
     numbers = count(1)
     made: dict[str, Finding] = {}
 
@@ -83,13 +86,14 @@ def _has_level(check: Check, subject: Subject, options: CheckOptions) -> bool:
 class ConformanceRun:
     """Examines suites, one after the other: `checks` on the plugins of `networks`, only of `plugins` if any are named.
 
-    `jobs` checks run at once, each `repeat` times. `judge` gets each finding, and returns it, marked if it is known.
-    `progress` gets each finding, its number and the number of its plugin's checks. `remark` gets the remarks that are
-    not findings.
+    `catalogue` has every check. `jobs` checks run at once, each `repeat` times. `judge` gets each finding, and returns
+    it, marked if it is known. `progress` gets each finding, its number and the number of its plugin's checks. `remark`
+    gets the remarks that are not findings.
     """
 
     networks: Sequence[NetworkList]
     checks: Sequence[Check]
+    catalogue: Sequence[Check]
     state_dir: Path
     options: CheckOptions
     plugins: Sequence[str] = ()
@@ -135,6 +139,7 @@ class ConformanceRun:
                 examine(
                     profiled,
                     self.checks,
+                    catalogue=self.catalogue,
                     state_dir=self.state_dir,
                     options=options,
                     jobs=self.jobs,

@@ -13,7 +13,8 @@ from ipaddress import IPv6Interface
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from harness.conformance.catalogue import Check, checks
+from harness.conformance.catalogue import Check
+from harness.conformance.checks import all_checks
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.sentences import Level
 from harness.conformance.subject import Subject
@@ -172,7 +173,7 @@ def standing(findings: Sequence[Finding]) -> Standing:
     """
     subject = findings[0].subject
     found = {finding.check.id: finding for finding in findings}
-    wanted = {check.id: check for check in checks() if subject.profile in check.profiles}
+    wanted = {check.id: check for check in all_checks() if subject.profile in check.profiles}
     every = {**wanted, **{finding.check.id: finding.check for finding in findings}}.values()
     works = _state([found.get(check.id) for check in every if check.id in effects()])
     core = _state([found.get(check.id) for check in every if feature_of(check) is None])

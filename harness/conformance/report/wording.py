@@ -5,10 +5,11 @@ import shlex
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final
 
 import click
 
+from harness.conformance.catalogue import AnyCheck
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.reproduce import Arguments, clean_command, command_of
 from harness.conformance.sentences import Sentence
@@ -16,11 +17,6 @@ from harness.conformance.subject import Subject
 from harness.output import printable
 from harness.table import TextTable
 
-if TYPE_CHECKING:
-    from harness.conformance.catalogue import Check
-    from harness.conformance.runtime_checks.catalogue import RuntimeCheck
-
-AnyCheck: TypeAlias = "Check | RuntimeCheck"
 TOLD: Final = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN)
 """The outcomes that are told in full."""
 

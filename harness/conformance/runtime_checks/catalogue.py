@@ -1,16 +1,16 @@
 """The checks on runtimes: their registry, and the findings that they make of a history of records."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module
-from pkgutil import iter_modules
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from harness.conformance.catalogue import AnyCheck, described, import_modules
 from harness.conformance.finding import Outcome
 from harness.conformance.runtime_checks.history import History, Operation
 from harness.conformance.runtime_checks.records import RecordedCall, Records
-from harness.conformance.sentences import Level, Sentence, load
-from harness.conformance.threshold import DEFAULT_THRESHOLD, Effect, Threshold, effects
+from harness.conformance.sentences import Level
+from harness.conformance.threshold import DEFAULT_THRESHOLD, Threshold
 
 _SHOWN: Final = 2000
 """Characters of a JSON text in a finding."""
@@ -57,26 +57,13 @@ def compared_order(history: History, verb: str, *, backwards: bool = False) -> I
 Observe = Callable[[History], Iterator[Observation]]
 
 
-class RuntimeCheck(NamedTuple):
-    """One check. `title` is the demand as a sentence; `needs` is the case without which nothing is examined."""
+@dataclass(frozen=True)
+class RuntimeCheck(AnyCheck):
+    """A check of runtimes. `needs` is the case without which nothing is examined."""
 
-    id: str
-    title: str
-    sentences: tuple[str, ...]
-    level: Level
+    side = "runtimes"
     needs: str
     look: Observe
-
-    @property
-    def enforced(self) -> Sequence[Sentence]:
-        """The sentences that it enforces, the most telling one first."""
-        known: Mapping[str, Sentence] = load()
-        return [known[name] for name in self.sentences]
-
-    @property
-    def effect(self) -> Effect | None:
-        """The effect of a violation on pods or the node, None for no effect."""
-        return effects("runtimes").get(self.id)
 
 
 _registry: Final[dict[str, RuntimeCheck]] = {}
@@ -89,12 +76,8 @@ def check(id: str, *sentences: str, needs: str, level: Level | None = None) -> C
     """
 
     def register(look: Observe) -> Observe:
-        known = load()
-        title = (look.__doc__ or "").strip().partition("\n")[0]
-        if id in _registry or not title or not sentences or any(name not in known for name in sentences):
-            message = f"check {id}: a new ID, sentences that exist and a docstring are wanted, not {sentences}"
-            raise ValueError(message)
-        _registry[id] = RuntimeCheck(id, title, sentences, level or Level(known[sentences[0]].level), needs, look)
+        title, first = described(id, sentences, look, _registry)
+        _registry[id] = RuntimeCheck(id, title, sentences, level or first.level, needs, look)
         return look
 
     return register
@@ -104,8 +87,7 @@ def runtime_checks() -> Sequence[RuntimeCheck]:
     """Return every check, in the order of the modules and of the functions in them."""
     from harness.conformance.runtime_checks import checks as package
 
-    for module in sorted(iter_modules(package.__path__), key=lambda found: found.name):
-        import_module(f"{package.__name__}.{module.name}")
+    import_modules(package)
     return list(_registry.values())
 
 
@@ -135,7 +117,7 @@ def _finding(check: RuntimeCheck, history: History, threshold: Threshold) -> Run
     observations = list(check.look(history))
     breaches = tuple(each for each in observations if each.got)
     if breaches:
-        outcome = Outcome.FAIL if threshold.counts(check.id, check.level, "runtimes") else Outcome.WARN
+        outcome = Outcome.FAIL if threshold.counts(check.id, check.level, check.side) else Outcome.WARN
     else:
         outcome = Outcome.PASS if observations else Outcome.NOT_EXAMINED
     return RuntimeFinding(check, outcome, len(observations), breaches)
