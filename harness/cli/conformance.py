@@ -2,33 +2,29 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 import click
 from click.core import ParameterSource
 
-from harness.cli.conformance_files import (
-    ReportFiles,
-    judged,
-    junit_option,
-    known_failures_option,
-    read_known,
-    report_option,
-    save_known_failures,
-    save_known_option,
-    writable_folder,
-)
 from harness.cli.conformance_matrix import matrix
-from harness.cli.conformance_options import ConformanceOptions, conformance_options
-from harness.cli.conformance_run import examine_suite, stopped_by_signals
+from harness.cli.conformance_options import (
+    FILE,
+    ConformanceOptions,
+    conformance_options,
+    emit_tables,
+    failures_option,
+    list_option,
+)
+from harness.cli.conformance_run import conformance_run, examine_suite, stopped_by_signals, writable_folder
 from harness.cli.conformance_runtime import runtime
 from harness.cli.options import Settings, needs_root, verb
 from harness.cli.privileges import obtain_privileges
-from harness.output import emit, report_width, say, write
+from harness.output import emit, message_of, report_width, say, write
 from harness.table import TextTable
 
 if TYPE_CHECKING:
@@ -36,18 +32,43 @@ if TYPE_CHECKING:
     from harness.conformance.finding import Finding
     from harness.conformance.known_failures import KnownFailures
     from harness.conformance.reproduce import Arguments
-    from harness.conformance.session import ConformanceSession
     from harness.libcni.networks import NetworkList
+
+ENDINGS: Final = (".html", ".json", ".md", ".svg", ".tap", ".xml", ".yaml")
+"""Of the names of reports: those of harness.conformance.report.formats, which is slow to import."""
+
+
+def _with_known_ending(ctx: click.Context, param: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+    for path in paths:
+        if path.suffix.lower() not in ENDINGS:
+            raise click.BadParameter(f"{str(path)!r} ends with none of {', '.join(ENDINGS)}", ctx, param)
+    return paths
 
 
 @verb("conformance", cls=click.Group, invoke_without_command=True)
-@click.option("--list", "is_list", is_flag=True, help="Print the catalogue of checks, and execute nothing.")
-@report_option
-@junit_option
+@list_option
+@click.option(
+    "--report",
+    "reports",
+    type=FILE,
+    multiple=True,
+    callback=_with_known_ending,
+    metavar="FILE",
+    help="Also write a report; the ending is .html, .json, .md, .svg (a badge), .tap, .xml (JUnit) or .yaml (short)."
+    "  May be repeated.",
+)
+@click.option("--junit", type=FILE, metavar="FILE", help="As --report, JUnit's XML in any file.")
 @click.option("--build", default="", metavar="TEXT", help="How the plugins were built, for those who read a report.")
-@click.option("--failures", is_flag=True, help="Show only failures.")
-@known_failures_option
-@save_known_option
+@failures_option
+@click.option(
+    "--known-failures",
+    type=FILE,
+    metavar="FILE",
+    help="Failures that do not count: lines with a plugin, a check, and behind # the reason.",
+)
+@click.option(
+    "--save-known", type=FILE, metavar="FILE", help="Write the failures of this run into a file for --known-failures."
+)
 @click.option("--fail-fast", is_flag=True, help="End the run at the first failure that is not known.")
 @click.option("--keep", is_flag=True, help="Keep the node of each check that fails, and show how to enter it.")
 @conformance_options
@@ -79,46 +100,37 @@ def command(
     if is_list:
         _print_catalogue(options, settings)
         return 0
-    from harness.conformance.engine.examination import examination_of
     from harness.conformance.finding import is_red
+    from harness.conformance.known_failures import known_failures_file
+    from harness.files import write_atomically
 
-    files, began = ReportFiles(reports, junit), datetime.now().astimezone()
+    began = datetime.now().astimezone()
     settings.announces = True
     obtain_privileges("conformance", keeps=keep)
-    known = read_known(known_failures)
-    running = options.run(settings, judge=lambda found: judged(found, known), fail_fast=fail_fast, keeps=keep)
+    known = _read_known(known_failures)
+    files = {path: path.suffix.lower() for path in reports} | ({junit: ".xml"} if junit else {})
+    running = conformance_run(options, settings, known=known, fail_fast=fail_fast, keeps=keep)
     with running as run, _folders(settings, run.networks) as bin_dirs:
-        files.demand_writable()
-        if save_known is not None:
-            writable_folder(save_known.parent)
+        for path in filter(None, (*reports, junit, save_known)):
+            writable_folder(path.parent)
         with stopped_by_signals(run.options.stop) as interruption:
-            made = examine_suite(run, bin_dirs)
-    cut_short = interruption.reason or made.cut_short or ("--fail-fast" if run.options.stop.is_requested else "")
+            made = examine_suite(run, bin_dirs, interruption)
     findings = made.findings
-    if not findings and not cut_short:
+    if not findings and not made.cut_short:
         raise click.UsageError("none of these checks is for any of these plugins")
     arguments = options.arguments(ctx, settings.bin_dirs)
-    examination = None
-    if files or not settings.is_table:
-        examination = examination_of(
-            findings,
-            began=began,
-            state_dir=settings.state_dir,
-            cut_short=cut_short,
-            fail_on=run.options.threshold.fail_on,
-            arguments=arguments,
-            left_for_good=made.left_for_good,
-            build=build,
-        )
-    unwritten = files.write(examination) if examination else []
-    save_known_failures(findings, save_known)
+    examination = made.examination(run, began, arguments, build) if files or not settings.is_table else None
+    unwritten = _write_reports(examination, files) if examination else []
+    if save_known is not None:
+        write_atomically(save_known, known_failures_file(findings).encode())
     if findings and settings.is_table:
         from harness.conformance.report.text import report, summary
 
         written = [file for file in (*reports, junit, save_known) if file]
         every, width = settings.verbose > 0, report_width()
         write(report(findings, arguments, every=every, only_failures=failures, width=width), styled=True)
-        write(f"\n{summary(findings, known=known, cut_short=cut_short, files=written, width=width)}", styled=True)
+        summed_up = summary(findings, known=known, cut_short=made.cut_short, files=written, width=width)
+        write(f"\n{summed_up}", styled=True)
     elif findings and examination is not None:
         _emit(examination, settings, failures=failures)
         _say_besides(findings, known, arguments)
@@ -143,6 +155,34 @@ def _folders(settings: Settings, networks: "Sequence[NetworkList]") -> AbstractC
     if settings.bin_dirs:
         return nullcontext(settings.bin_dirs)
     return plugin_folders(settings, plugin_types(networks))
+
+
+def _write_reports(examination: "Examination", files: Mapping[Path, str]) -> list[str]:
+    """Write each file in the form of its ending, and return the messages of those that could not be written."""
+    from harness.conformance.report.formats import write_report
+
+    errors = []
+    for path, ending in files.items():
+        try:
+            write_report(examination, path, ending)
+        except OSError as error:
+            errors.append(f"the report {path} is missing: {message_of(error)}")
+    return errors
+
+
+def _read_known(path: Path | None) -> "KnownFailures":
+    """Read the file of known failures, and warn if another suite wrote it. Raises UsageError."""
+    from harness.conformance.catalogue import SUITE_VERSION
+    from harness.conformance.checks import all_checks
+    from harness.conformance.known_failures import KnownFailures, KnownFailuresError
+
+    try:
+        known = KnownFailures.read(path, [check.id for check in all_checks()])
+    except KnownFailuresError as error:
+        raise click.UsageError(f"--known-failures {error}") from None
+    if known.suite_version != SUITE_VERSION:
+        say(f"Warning: {path} is of the suite {known.suite_version}; this one, {SUITE_VERSION}, may find more")
+    return known
 
 
 def _say_besides(findings: Sequence["Finding"], known: "KnownFailures", arguments: "Arguments") -> None:
@@ -173,13 +213,10 @@ def _print_catalogue(options: ConformanceOptions, settings: Settings) -> None:
     from harness.conformance.sentences import load
 
     checks, sentences = options.checks(), load().values()
-    emit(settings.output, catalogue_document(checks, sentences), checks_table(checks))
-    if settings.is_table:
-        write("")
-        emit(settings.output, None, sections_table(checks))
-    if settings.is_table and not options.is_selective:
-        write("")
-        emit(settings.output, None, unchecked_of_plugins(sentences))
+    tables = [checks_table(checks), sections_table(checks)]
+    if not options.is_selective:
+        tables.append(unchecked_of_plugins(sentences))
+    emit_tables(settings, catalogue_document(checks, sentences), tables)
 
 
 def _complete_kept(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -215,18 +252,10 @@ def session() -> None:
 
     answering = ConformanceSession()
     for line in sys.stdin:
-        write(json.dumps(_answer(json.loads(line), answering)))
-
-
-def _answer(question: dict[str, Any], answering: "ConformanceSession") -> dict[str, object]:
-    if question["verb"] == "launchers":
-        return _launchers(Path(question["folder"]))
-    try:
-        return answering.answer(question)
-    except Exception:  # noqa: BLE001 -- the program that asked shows it
-        from traceback import format_exc
-
-        return {"error": format_exc()}
+        question = json.loads(line)
+        asked_launchers = question["verb"] == "launchers"
+        answer = _launchers(Path(question["folder"])) if asked_launchers else answering.answer(question)
+        write(json.dumps(answer))
 
 
 def _launchers(folder: Path) -> dict[str, object]:

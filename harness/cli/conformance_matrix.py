@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.conformance_files import FILE, writable_folder
-from harness.cli.conformance_options import ConformanceOptions, conformance_options, demand_known
-from harness.cli.conformance_run import SuiteResult, examine_suite, stopped_by_signals
+from harness.cli.conformance_options import FILE, ConformanceOptions, conformance_options, demand_known
+from harness.cli.conformance_run import (
+    SuiteResult,
+    conformance_run,
+    examine_suite,
+    stopped_by_signals,
+    writable_folder,
+)
 from harness.cli.option_types import named_folders
 from harness.cli.options import Settings, verb
 from harness.cli.privileges import obtain_privileges
@@ -62,7 +67,6 @@ def matrix(
     If a suite lacks a plugin, its column omits it. The exit code does not depend on the findings. After Ctrl-C the page
     has everything that was found.
     """
-    from harness.conformance.engine.examination import examination_of
     from harness.conformance.report.matrix import matrix_of
     from harness.conformance.report.submission import write_folder
 
@@ -70,39 +74,27 @@ def matrix(
     named = named_folders(folders)
     built = {name: text for name, _, text in (each.partition("=") for each in builds)}
     demand_known("--build", list(built), list(named))
-    with options.run(settings) as run:
+    with conformance_run(options, settings) as run:
         for folder in filter(None, (save and save.parent, reports)):
             writable_folder(folder)
         suites: dict[str, Examination] = {}
-        made = SuiteResult((), {})
+        made = SuiteResult()
         with stopped_by_signals(run.options.stop) as interruption:
             for name, bin_dirs in named.items():
                 began = datetime.now().astimezone()
                 # A suite that does not begin any more has no findings, and the reason.
                 made = (
-                    made._replace(findings=(), left_for_good={})
+                    SuiteResult(error=made.error, cut_short=interruption.reason or made.cut_short)
                     if made.error
-                    else examine_suite(run, bin_dirs, lenient=True)
+                    else examine_suite(run, bin_dirs, interruption, lenient=True)
                 )
-                suites[name] = examination_of(
-                    made.findings,
-                    began=began,
-                    state_dir=run.state_dir,
-                    cut_short=interruption.reason or made.cut_short,
-                    fail_on=run.options.threshold.fail_on,
-                    arguments=options.arguments(ctx, bin_dirs),
-                    left_for_good=made.left_for_good,
-                    build=built.get(name, ""),
-                )
+                suites[name] = made.examination(run, began, options.arguments(ctx, bin_dirs), built.get(name, ""))
     if not any(suite.findings or suite.cut_short for suite in suites.values()):
         raise click.UsageError("no suite has a plugin that any of these checks is for")
     if reports is not None:
         for name, suite in suites.items():
             write_folder(suite, reports / name)
-    page = _page(
-        matrix_of(suites),
-        form or ("html" if save and save.suffix in (".html", ".htm") else "markdown"),
-    )
+    page = _page(matrix_of(suites), form or ("html" if save and save.suffix in (".html", ".htm") else "markdown"))
     _deliver(page, save, settings, suites)
     interruption.pass_on()
     if made.error is not None:

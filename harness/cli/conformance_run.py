@@ -1,4 +1,4 @@
-"""A run of `cni-harness conformance`: its progress on stderr, the signals that end it early, and its findings."""
+"""A run of `cni-harness conformance` and `matrix`: its progress, the signals that end it early, and its findings."""
 
 import os
 import signal
@@ -7,20 +7,31 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
-from types import TracebackType
+from tempfile import TemporaryFile
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
+import click
+
+from harness.cli.conformance_options import ConformanceOptions, demand_known, threshold_of
 from harness.cli.interruption import handled_by
+from harness.cli.options import Settings
 from harness.output import message_of, replace_line, say
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from harness.conformance.check_options import StopRequest
+    from harness.conformance.check_options import CheckOptions, StopRequest
+    from harness.conformance.engine.examination import Examination
     from harness.conformance.engine.run import ConformanceRun
     from harness.conformance.finding import Finding
+    from harness.conformance.known_failures import KnownFailures
+    from harness.conformance.reproduce import Arguments
     from harness.conformance.subject import Subject
+    from harness.libcni.networks import NetworkList
 
 _SECONDS: Final = 10.0
 """The time between two lines, if stderr is no terminal."""
@@ -91,6 +102,90 @@ def _rest(seconds: float, done: int, total: int) -> str:
     return f", about {seconds / (done - 1) * (total - done):.0f} s left"
 
 
+@contextmanager
+def conformance_run(
+    options: ConformanceOptions,
+    settings: Settings,
+    *,
+    known: "KnownFailures | None" = None,
+    fail_fast: bool = False,
+    keeps: bool = False,
+) -> "Iterator[ConformanceRun]":
+    """Yield the run, which tells its progress on stderr.
+
+    With `fail_fast` the first red finding ends the run; those that are `known` are not red. `keeps` tells whether the
+    nodes of failed checks stay. Raises UsageError, NetworkError.
+    """
+    from harness.conformance.checks import all_checks
+    from harness.conformance.engine.run import ConformanceRun
+    from harness.conformance.known_failures import NOTHING_KNOWN
+    from harness.conformance.subject import Profile, subjects_of
+
+    jobs = options.jobs or (1 if options.watched else os.cpu_count() or 1)
+    if options.watched and jobs > 1:
+        raise click.UsageError("--watch with --jobs: checks that run at once would see each other's files")
+    profile = Profile(options.profile) if options.profile else None
+    networks = _networks(options, settings)
+    there = [subject.type for network in networks for subject in subjects_of(network, (), profile=profile)]
+    demand_known("--plugin", options.plugins, there)
+    of_checks = replace(_check_options(options, jobs), keeps=keeps)
+    with Progress() as progress:
+        halting = threading.Lock()
+
+        def tell(finding: "Finding", done: int, total: int) -> None:
+            progress.show(finding, done, total)
+            with halting:
+                if fail_fast and finding.is_red and not of_checks.stop.is_requested:
+                    of_checks.stop.ask()
+
+        yield ConformanceRun(
+            networks=networks,
+            checks=options.checks(),
+            catalogue=all_checks(),
+            state_dir=settings.state_dir,
+            options=of_checks,
+            plugins=options.plugins,
+            profile=profile,
+            jobs=jobs,
+            repeat=options.repeat,
+            known=known or NOTHING_KNOWN,
+            progress=tell,
+            remark=progress.remark,
+        )
+
+
+def _networks(options: ConformanceOptions, settings: Settings) -> "list[NetworkList]":
+    from harness.cli.defaults import select_networks
+    from harness.libcni.networks import read_network_file
+
+    if options.confs and options.names:
+        raise click.UsageError("--conf and --network: a file has its networks' names in it")
+    return [read_network_file(path) for path in options.confs] or select_networks(settings, options.names)
+
+
+def _check_options(options: ConformanceOptions, jobs: int) -> "CheckOptions":
+    from harness.conformance.check_options import CheckOptions
+
+    made = CheckOptions(
+        options.timeout,
+        tuple(folder.absolute() for folder in options.watched),
+        options.preparation,
+        threshold=threshold_of(options.fail_on, options.level),
+        traffic=options.traffic,
+        pod_interface=options.pod_interface,
+    )
+    return replace(made, kills=options.points, killers=jobs) if options.chaos else made
+
+
+def writable_folder(folder: Path) -> None:
+    """Make a folder and a file in it, which is removed. Raises OSError, which names the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(folder.absolute())) from error
+
+
 class StopSignal:
     """The first signal that asked for the end of a run, if one did."""
 
@@ -128,21 +223,37 @@ def stopped_by_signals(stop: "StopRequest") -> Iterator[StopSignal]:
 class SuiteResult(NamedTuple):
     """The findings of one suite. `error` is the one that ended the run, `cut_short` the reason for an early end."""
 
-    findings: Sequence["Finding"]
-    left_for_good: Mapping[str, tuple[str, ...]]
+    findings: Sequence["Finding"] = ()
+    left_for_good: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     error: Exception | None = None
     cut_short: str = ""
 
+    def examination(self, run: "ConformanceRun", began: datetime, arguments: "Arguments", build: str) -> "Examination":
+        """Return the record of the run. Raises OSError."""
+        from harness.conformance.engine.examination import examination_of
 
-def examine_suite(run: "ConformanceRun", bin_dirs: Sequence[Path], *, lenient: bool = False) -> SuiteResult:
-    """Return everything that was found, also if the run was stopped, or an error has ended it.
+        return examination_of(
+            self.findings,
+            began=began,
+            state_dir=run.state_dir,
+            cut_short=self.cut_short,
+            fail_on=run.options.threshold.fail_on,
+            arguments=arguments,
+            left_for_good=self.left_for_good,
+            build=build,
+        )
 
-    Without an error, `cut_short` is empty: the caller knows who asked for the end.
-    """
+
+def examine_suite(
+    run: "ConformanceRun", bin_dirs: Sequence[Path], interruption: StopSignal, *, lenient: bool = False
+) -> SuiteResult:
+    """Return everything that was found, also if the run was stopped, or an error has ended it."""
     findings: list[Finding] = []
     failure = None
     try:
         run.findings_of(bin_dirs, lenient=lenient, found=findings)
     except Exception as error:  # noqa: BLE001 -- raised again after the report
         failure = error
-    return SuiteResult(findings, dict(run.left_for_good), failure, message_of(failure) if failure else "")
+    asked = "--fail-fast" if run.options.stop.is_requested else ""
+    cut_short = interruption.reason or (message_of(failure) if failure else asked)
+    return SuiteResult(findings, dict(run.left_for_good), failure, cut_short)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from harness.cli.conformance_options import fail_on_option, threshold_of
+from harness.cli.conformance_options import emit_tables, fail_on_option, failures_option, list_option, threshold_of
 from harness.cli.options import Settings, needs_root, verb
 from harness.output import emit, report_width, say, write
 from harness.table import TextTable
@@ -30,7 +30,7 @@ _FOLDER: Final = click.Path(file_okay=False, path_type=Path, resolve_path=True)
 )
 @click.option("--judge", "judged", type=_FOLDER, metavar="DIR", help="Judge the runtime by the records in this folder.")
 @click.option("--runtime", "own", type=click.Choice(["libcni"]), help="Examine this project's own libcni now.")
-@click.option("--list", "is_list", is_flag=True, help="Print the catalogue of checks, and execute nothing.")
+@list_option
 @click.option(
     "--network",
     "names",
@@ -43,7 +43,7 @@ _FOLDER: Final = click.Path(file_okay=False, path_type=Path, resolve_path=True)
     "--speaks", default="", metavar="VERSION", help="With --judge: the highest version that the runtime speaks."
 )
 @fail_on_option
-@click.option("--failures", is_flag=True, help="Show only failures.")
+@failures_option
 def runtime(
     settings: Settings,
     *,
@@ -144,7 +144,5 @@ def _print_catalogue(checks: "Sequence[RuntimeCheck]", settings: Settings, *, is
     from harness.conformance.sentences import load
 
     sentences = list(load().values())
-    emit(settings.output, catalogue_of_runtimes(checks, sentences), catalogue_table(checks))
-    if settings.is_table and is_whole:
-        write("")
-        emit(settings.output, None, unchecked_of_runtimes(sentences))
+    tables = [catalogue_table(checks), *([unchecked_of_runtimes(sentences)] if is_whole else [])]
+    emit_tables(settings, catalogue_of_runtimes(checks, sentences), tables)

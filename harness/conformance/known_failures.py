@@ -60,14 +60,16 @@ class KnownFailure(NamedTuple):
 class KnownFailures:
     """The lines of a file."""
 
-    path: Path
-    entries: tuple[KnownFailure, ...]
+    path: Path = Path()
+    entries: tuple[KnownFailure, ...] = ()
     suite_version: str = SUITE_VERSION
     """The version of the suite that wrote the file; the present one if the file does not say."""
 
     @classmethod
-    def read(cls, path: Path, ids: Sequence[str]) -> Self:
-        """Read a file. `ids` are those of all checks. Raises KnownFailuresError."""
+    def read(cls, path: Path | None, ids: Sequence[str]) -> Self:
+        """Read a file; without one, nothing is known. `ids` are those of all checks. Raises KnownFailuresError."""
+        if path is None:
+            return cls()
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -107,6 +109,9 @@ class KnownFailures:
             for each in self.outdated(findings)
             if not exact or each.check in ids
         ]
+
+
+NOTHING_KNOWN: Final = KnownFailures()
 
 
 def known_failures_file(findings: Sequence[Finding]) -> str:

@@ -34,6 +34,16 @@ def this_program() -> tuple[str, ...]:
     return (str(path),) if os.access(path, os.X_OK) else (sys.executable, str(path))
 
 
+def option_words(name: str, value: object) -> list[str]:
+    """Return an option as on a command line: once for each of several values, alone for True, and none for False."""
+    if isinstance(value, bool):
+        return [name] if value else []
+    if isinstance(value, tuple):
+        return [word for each in value for word in option_words(name, each)]
+    text = value.absolute() if isinstance(value, Path) else f"{value:g}" if isinstance(value, float) else value
+    return [name, str(text)]
+
+
 def command_of(finding: Finding, arguments: Arguments) -> str:
     """Return a line for a shell, as root, that runs the finding's check again, on this plugin alone.
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from traceback import format_exc
 from typing import Any, NamedTuple
 
 from harness.conformance.catalogue import Check
@@ -20,7 +21,7 @@ from harness.conformance.engine.prerequisites import PREREQUISITES
 from harness.conformance.finding import Finding, Outcome, ViolationError
 from harness.conformance.known_failures import KnownFailures, KnownFailuresError
 from harness.conformance.report.wording import paragraph, place
-from harness.conformance.reproduce import Arguments, command_of
+from harness.conformance.reproduce import Arguments, command_of, option_words
 from harness.conformance.selection import Selection, SelectionError
 from harness.conformance.sentences import Level
 from harness.conformance.subject import Profile, Subject, subjects_of
@@ -53,6 +54,8 @@ class ConformanceSession:
             return suite.run(question["item"])
         except (NetworkError, PluginError, PreparationError, KnownFailuresError, _DeclarationError) as error:
             return {"error": str(error)}
+        except Exception:  # noqa: BLE001 -- the program that asked shows it
+            return {"error": format_exc()}
 
     def _suite(self, declaration: Mapping[str, Any]) -> "_Suite":
         key = json.dumps(declaration)
@@ -89,9 +92,8 @@ class _Suite:
         self._folder = TemporaryDirectory(prefix="conformance-")
         self._examiners: list[tuple[Subject, Examiner]] = []
         self.items = dict(_items(declaration))
-        path = declaration["known_failures"]
-        known = [check.id for check in all_checks()]
-        self._known = KnownFailures.read(Path(path), known) if path else KnownFailures(Path(), ())
+        known = declaration["known_failures"]
+        self._known = KnownFailures.read(Path(known) if known else None, [check.id for check in all_checks()])
 
     def run(self, name: str) -> dict[str, object]:
         """Run the check of an item on a node of its own. Raises PluginError, PreparationError."""
@@ -182,17 +184,16 @@ def _demand_known(what: str, given: Sequence[str], known: Sequence[str]) -> None
 
 def _arguments(declaration: Mapping[str, Any], options: CheckOptions) -> Arguments:
     """Return the arguments of a command line that examines as this declaration."""
-    words = [f"--watch={folder}" for folder in options.watched]
-    if options.timeout != CheckOptions.timeout:
-        words.append(f"--timeout={options.timeout:g}")
-    if options.preparation:
-        words.append(f"--prepare={options.preparation}")
-    if (fail_on := options.threshold.fail_on) is not Threshold.fail_on:
-        words.append(f"--fail-on={fail_on}")
-    if options.pod_interface:
-        words.append("--pod-interface")
-    if declaration["profile"]:
-        words.append(f"--profile={declaration['profile']}")
+    threshold = options.threshold.fail_on
+    given = {
+        "--watch": options.watched,
+        "--timeout": options.timeout if options.timeout != CheckOptions.timeout else (),
+        "--prepare": options.preparation or (),
+        "--fail-on": str(threshold) if threshold is not Threshold.fail_on else (),
+        "--pod-interface": options.pod_interface,
+        "--profile": declaration["profile"] or (),
+    }
+    words = [word for name, value in given.items() for word in option_words(name, value)]
     folders = tuple(Path(folder) for folder in declaration["bin_dirs"])
     return Arguments(bin_dirs=folders, options=tuple(words))
 

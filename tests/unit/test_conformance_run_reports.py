@@ -13,7 +13,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from harness.cli.conformance_files import ENDINGS
+from harness.cli.conformance import ENDINGS
 from harness.conformance.engine.examination import Examination, ExaminedFile
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.formats import FORMATS, write_report

@@ -10,12 +10,14 @@ from typing import Final
 
 from harness.conformance.catalogue import Check
 from harness.conformance.check_options import CheckOptions, Hangs, StoppedError
+from harness.conformance.engine.attempt import without_node
 from harness.conformance.engine.discovery import in_common_version, with_delegates, with_profile
 from harness.conformance.engine.examiner import Examiner
 from harness.conformance.engine.prerequisites import NUMBERS, causes_first
 from harness.conformance.engine.requests import TrialContainer
 from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import Finding, NotApplicableError, ViolationError
+from harness.conformance.known_failures import NOTHING_KNOWN, KnownFailures
 from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.execute import Executor, PluginNotFoundError
 from harness.libcni.networks import NetworkList
@@ -34,7 +36,7 @@ def examine(  # noqa: PLR0913 -- the checks of a plugin, and how they are run
     options: CheckOptions,
     jobs: int = 1,
     repeat: int = 1,
-    judge: Callable[[Finding], Finding] = lambda finding: finding,
+    known: KnownFailures = NOTHING_KNOWN,
     progress: Callable[[Finding, int, int], object] = lambda *_: None,
     found: list[Finding] | None = None,
 ) -> list[Finding]:
@@ -42,11 +44,9 @@ def examine(  # noqa: PLR0913 -- the checks of a plugin, and how they are run
 
     Checks whose level in the subject's version is less binding than the options' least binding one are left out. The
     findings are in the order of the checks, causes of others first. If one is not examined because of a check that was
-    not wanted, that one's finding is among them, too. `judge` gets each finding, and returns it, marked if it is known.
-    `progress` gets each finding, its number and the number of checks. `found` is extended by the findings, also by
-    those of a run that is stopped, or ends by an error. `catalogue` has every check, also the causes of findings.
-
-    Raises PreparationError.
+    not wanted, that one's finding is among them, too. `catalogue` has every check, also the causes of findings.
+    Failures that are `known` are marked. `progress` gets each finding, its number and the number of checks. `found` is
+    extended by the findings, also by those of a run that is stopped, or ends by an error. Raises PreparationError.
     """
     wanted = causes_first(
         check for check in checks if subject.profile in check.profiles and _has_level(check, subject, options)
@@ -59,7 +59,7 @@ def examine(  # noqa: PLR0913 -- the checks of a plugin, and how they are run
         if options.stop.is_requested:
             return
         try:
-            finding = made[check.id] = judge(examiner.find(check))
+            finding = made[check.id] = _marked(examiner.find(check), known)
         except StoppedError:
             return
         progress(finding, next(numbers), len(wanted))
@@ -71,10 +71,16 @@ def examine(  # noqa: PLR0913 -- the checks of a plugin, and how they are run
     finally:
         findings += [made[check.id] for check in wanted if check.id in made]
         unwanted = dict.fromkeys(finding.cause for finding in findings if finding.cause and finding.cause not in made)
-        findings += map(judge, filter(None, map(examiner.known, unwanted)))
+        findings += [_marked(each, known) for each in map(examiner.known, unwanted) if each]
         if found is not None:
             found += findings
     return findings
+
+
+def _marked(finding: Finding, known: KnownFailures) -> Finding:
+    """Return the finding with the reason why it is known; the node of a known failure does not stay."""
+    marked = known.marked(finding)
+    return without_node(marked) if marked.known else marked
 
 
 def _has_level(check: Check, subject: Subject, options: CheckOptions) -> bool:
@@ -86,8 +92,8 @@ def _has_level(check: Check, subject: Subject, options: CheckOptions) -> bool:
 class ConformanceRun:
     """Examines suites, one after the other: `checks` on the plugins of `networks`, only of `plugins` if any are named.
 
-    `catalogue` has every check. `jobs` checks run at once, each `repeat` times. `judge` gets each finding, and returns
-    it, marked if it is known. `progress` gets each finding, its number and the number of its plugin's checks. `remark`
+    `catalogue` has every check. `jobs` checks run at once, each `repeat` times. Failures that are `known` are
+    marked. `progress` gets each finding, its number and the number of its plugin's checks. `remark`
     gets the remarks that are not findings.
     """
 
@@ -100,7 +106,7 @@ class ConformanceRun:
     profile: Profile | None = None
     jobs: int = 1
     repeat: int = 1
-    judge: Callable[[Finding], Finding] = lambda finding: finding
+    known: KnownFailures = NOTHING_KNOWN
     progress: Callable[[Finding, int, int], object] = lambda *_: None
     remark: Callable[[str], object] = lambda _: None
     _profiles: dict[tuple[str, str], Profile] = field(default_factory=dict, init=False)
@@ -144,7 +150,7 @@ class ConformanceRun:
                     options=options,
                     jobs=self.jobs,
                     repeat=self.repeat,
-                    judge=self.judge,
+                    known=self.known,
                     progress=self.progress,
                     found=findings,
                 )

@@ -26,7 +26,7 @@ FORMATS: Final[Mapping[str, Callable[[Examination], str | bytes]]] = {
 """The writers by ending, in lower case."""
 
 
-def write_report(examination: Examination, path: Path) -> None:
-    """Write the report whose form the ending of `path` names. Raises OSError; KeyError for another ending."""
-    report = FORMATS[path.suffix.lower()](examination)
+def write_report(examination: Examination, path: Path, ending: str = "") -> None:
+    """Write the report in the form of an ending, by default that of `path`. Raises OSError, KeyError."""
+    report = FORMATS[ending or path.suffix.lower()](examination)
     write_atomically(path, report.encode() if isinstance(report, str) else report)
