@@ -208,14 +208,14 @@ def _print_catalogue(options: ConformanceOptions, settings: Settings) -> None:
         catalogue_document,
         checks_table,
         sections_table,
-        unchecked_of_plugins,
+        unchecked_table,
     )
     from harness.conformance.sentences import load
 
     checks, sentences = options.checks(), load().values()
     tables = [checks_table(checks), sections_table(checks)]
     if not options.is_selective:
-        tables.append(unchecked_of_plugins(sentences))
+        tables.append(unchecked_table(sentences))
     emit_tables(settings, catalogue_document(checks, sentences), tables)
 
 

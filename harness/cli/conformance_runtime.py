@@ -140,9 +140,10 @@ def _checks(ids: tuple[str, ...]) -> "list[RuntimeCheck]":
 
 
 def _print_catalogue(checks: "Sequence[RuntimeCheck]", settings: Settings, *, is_whole: bool) -> None:
-    from harness.conformance.runtime_checks.report import catalogue_of_runtimes, catalogue_table, unchecked_of_runtimes
+    from harness.conformance.report.listing import unchecked_table
+    from harness.conformance.runtime_checks.report import catalogue_of_runtimes, catalogue_table
     from harness.conformance.sentences import load
 
     sentences = list(load().values())
-    tables = [catalogue_table(checks), *([unchecked_of_runtimes(sentences)] if is_whole else [])]
+    tables = [catalogue_table(checks), *([unchecked_table(sentences, "runtimes")] if is_whole else [])]
     emit_tables(settings, catalogue_of_runtimes(checks, sentences), tables)

@@ -65,8 +65,9 @@ class ConformanceSession:
 
 
 class _Item(NamedTuple):
-    """One check of one plugin; `profile` follows from the plugin's place in the list."""
+    """One check of one plugin, whose `label` no other of the list has; `profile` follows from its place in the list."""
 
+    label: str
     subject: Subject
     profile: Profile
     check: Check
@@ -87,24 +88,22 @@ class _Suite:
             pod_interface=declaration["pod_interface"],
         )
         self._arguments = _arguments(declaration, self._options)
-        self._profiles: dict[str, Profile] = {}
-        self._executed: list[tuple[Subject, tuple[str, ...]]] = []
-        self._folder = TemporaryDirectory(prefix="conformance-")
-        self._examiners: list[tuple[Subject, Examiner]] = []
+        self._subjects: dict[str, Subject] = {}
+        self._examiners: dict[str, Examiner] = {}
+        self._temporary = TemporaryDirectory(prefix="conformance-")
+        self._folder = Path(self._temporary.name)
         self.items = dict(_items(declaration))
         known = declaration["known_failures"]
         self._known = KnownFailures.read(Path(known) if known else None, [check.id for check in all_checks()])
 
     def run(self, name: str) -> dict[str, object]:
         """Run the check of an item on a node of its own. Raises PluginError, PreparationError."""
-        item, folder = self.items[name], Path(self._folder.name)
-        subject = in_common_version(item.subject, folder, self._options)
-        found = self._profile_of(subject, folder)
-        if found is not item.profile:
-            text = f'{subject.type} is of the profile {found}: say so, profile="{found}"'
+        item = self.items[name]
+        subject = self._subject(item)
+        if (found := subject.profile) is not item.profile:
+            text = f'{item.subject.type} is of the profile {found}: say so, profile="{found}"'
             return {"outcome": Outcome.FAIL, "text": text, "known": "", "outdated": ""}
-        subject = self._with_delegates(replace(subject, profile=found), folder)
-        finding = self._known.marked(self._examiner(subject, folder).find(item.check))
+        finding = self._known.marked(self._examiner(item.label, subject).find(item.check))
         return {
             "outcome": finding.outcome,
             "text": _text(finding, self._arguments),
@@ -112,37 +111,30 @@ class _Suite:
             "outdated": "; ".join(self._known.outdated_in_words([finding], exact=True)),
         }
 
-    def _examiner(self, subject: Subject, folder: Path) -> Examiner:
-        """Return the examiner of a plugin, the same for all its items: it remembers the causes that they share."""
-        for known, examiner in self._examiners:
-            if known == subject:
-                return examiner
-        # Items may be selected alone: only the cause that concerns nearly all of them may have one skipped.
-        options = replace(self._options, hangs=Hangs())
-        examiner = Examiner(subject, all_checks(), state_dir=folder, options=options, causes=PREREQUISITES[:1])
-        self._examiners.append((subject, examiner))
-        return examiner
+    def _subject(self, item: _Item) -> Subject:
+        """Return the plugin in the list's version and with its profile, found once for all its items.
 
-    def _with_delegates(self, subject: Subject, state_dir: Path) -> Subject:
-        """Return the subject with its delegates, which are found once for all items."""
-        for known, executed in self._executed:
-            if known == subject:
-                return replace(subject, executed=executed)
-        found = with_delegates(subject, state_dir, self._options)
-        self._executed.append((subject, found.executed))
-        return found
-
-    def _profile_of(self, subject: Subject, state_dir: Path) -> Profile:
-        """Return the plugin's profile, found once for all items; if its ADD fails, the profile of its place."""
-        if subject.profile is not None:
-            return subject.profile
-        if subject.type not in self._profiles:
+        If its ADD fails, it has the profile of its place.
+        """
+        if item.label not in self._subjects:
+            found = in_common_version(item.subject, self._folder, self._options)
             try:
-                found = with_profile(subject, state_dir, self._options).profile
+                found = with_profile(found, self._folder, self._options)
             except ViolationError:
-                found = None
-            self._profiles[subject.type] = found or Profile.INTERFACE
-        return self._profiles[subject.type]
+                found = replace(found, profile=Profile.INTERFACE)
+            self._subjects[item.label] = found
+        return self._subjects[item.label]
+
+    def _examiner(self, label: str, subject: Subject) -> Examiner:
+        """Return the examiner of a plugin, the same for all its items: it remembers the causes that they share."""
+        if label not in self._examiners:
+            subject = with_delegates(subject, self._folder, self._options)
+            # Items may be selected alone: only the cause that concerns nearly all of them may have one skipped.
+            options, causes = replace(self._options, hangs=Hangs()), PREREQUISITES[:1]
+            self._examiners[label] = Examiner(
+                subject, all_checks(), state_dir=self._folder, options=options, causes=causes
+            )
+        return self._examiners[label]
 
 
 def _items(declaration: Mapping[str, Any]) -> Iterator[tuple[str, _Item]]:
@@ -166,7 +158,7 @@ def _items(declaration: Mapping[str, Any]) -> Iterator[tuple[str, _Item]]:
         expected = subject.profile or Profile.INTERFACE
         for check in chosen:
             if expected in check.profiles:
-                yield f"{label}[{check.id}]", _Item(subject, expected, check)
+                yield f"{label}[{check.id}]", _Item(label, subject, expected, check)
 
 
 def _threshold(declaration: Mapping[str, Any]) -> Threshold:

@@ -8,7 +8,7 @@ from harness.conformance.engine import expect
 from harness.conformance.engine.failing_adds import fail_at_route, with_unequal_ranges
 from harness.conformance.engine.kernel import links, on_link, routes
 from harness.conformance.engine.node_state import changes
-from harness.conformance.engine.outside_changes import has_interface, lose_namespace, make_interface, untouched
+from harness.conformance.engine.outside_changes import has_interface, lose_namespace, make_interface
 from harness.conformance.engine.sequences import demand_ordinary_add
 from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
@@ -40,9 +40,8 @@ def leaves_other_containers(trial: Trial) -> None:
     before = trial.snapshot()
     trial.attach(trial.new_container())
     after = trial.snapshot()
-    changed = [each.in_words() for each in trial.leftovers(before, after) if each.place == "pod"]
-    if changed:
-        raise ViolationError("another container as it was before ADD", "; ".join(changed))
+    changed = (each for each in trial.leftovers(before, after) if each.place == "pod")
+    expect.no_difference(changed, "another container as it was before ADD")
 
 
 @check("add-leaves-etc", "add-interface")
@@ -52,9 +51,8 @@ def leaves_etc(trial: Trial) -> None:
     before = trial.snapshot()
     trial.attach()
     found = changes(before, trial.snapshot())
-    changed = [each.in_words() for each in found if each.thing == "file" and each.name.startswith("/etc/")]
-    if changed:
-        raise ViolationError("the node's /etc as it was before ADD", "; ".join(changed))
+    changed = (each for each in found if each.thing == "file" and each.name.startswith("/etc/"))
+    expect.no_difference(changed, "the node's /etc as it was before ADD")
 
 
 @check("add-existing-interface", "add-existing-interface", profiles=_INTERFACE)
@@ -69,10 +67,9 @@ def keeps_existing_interface(trial: Trial) -> None:
     """ADD that is refused for an interface that exists leaves that interface, and everything else, as it was."""
     trial.warm_up()
     make_interface(trial, trial.container)
-    before = trial.snapshot()
-    if trial.add().exit_code == 0:
-        raise NotApplicableError("ADD is not refused, which another check is about")
-    trial.demand_same(before, trial.snapshot(), "after ADD was refused since the interface exists")
+    with trial.unchanged("after ADD was refused since the interface exists"):
+        if trial.add().exit_code == 0:
+            raise NotApplicableError("ADD is not refused, which another check is about")
 
 
 @check("add-twice", "add-existing-interface", profiles=_INTERFACE)
@@ -83,9 +80,8 @@ def twice(trial: Trial) -> None:
     why = "the attachment was added already, and its interface exists"
     expect.failed(trial.add(), why, follows="add-existing-interface")
     # Leftovers of a failed ADD are a finding of the checks for these.
-    lost = [each.in_words() for each in trial.leftovers(before, trial.snapshot()) if each.kind != "appeared"]
-    if lost:
-        raise ViolationError("the attachment as it was before, after a second ADD was refused", "; ".join(lost))
+    lost = (each for each in trial.leftovers(before, trial.snapshot()) if each.kind != "appeared")
+    expect.no_difference(lost, "the attachment as it was before, after a second ADD was refused")
 
 
 @check("add-second-interface", "add-second-interface", profiles=_INTERFACE, attachments=2)
@@ -138,28 +134,29 @@ def without_namespace_leaves_nothing(trial: Trial) -> None:
     """ADD that fails because the namespace is missing leaves the node as it was."""
     trial.warm_up()
     unused = trial.new_container()
-    before = trial.snapshot(unused)
-    lose_namespace(trial.container)
-    expect.failed(trial.add(), f"there is nothing at {trial.container.netns}")
-    trial.demand_same(before, trial.snapshot(unused), "after ADD failed for want of a namespace")
+    with trial.unchanged("after ADD failed for want of a namespace", unused):
+        lose_namespace(trial.container)
+        expect.failed(trial.add(), f"there is nothing at {trial.container.netns}")
 
 
 @check("add-bad-prev-result-leaves-nothing", "habit-failed-add-undone", since="0.3.0")
 def bad_prev_result_leaves_nothing(trial: Trial) -> None:
     """ADD that is refused for an invalid previous result leaves the node as it was."""
-    before = untouched(trial)
-    refused = trial.add(prev_result={"cniVersion": trial.version, "ips": [{"address": "no address"}]})
-    if refused.exit_code == 0:
-        raise NotApplicableError("the plugin does not read prevResult at ADD")
-    trial.demand_same(before, trial.snapshot(), "after ADD was refused for its prevResult")
+    trial.warm_up()
+    trial.prepare(trial.container)
+    with trial.unchanged("after ADD was refused for its prevResult"):
+        refused = trial.add(prev_result={"cniVersion": trial.version, "ips": [{"address": "no address"}]})
+        if refused.exit_code == 0:
+            raise NotApplicableError("the plugin does not read prevResult at ADD")
 
 
 @check("add-late-failure-leaves-nothing", "habit-failed-add-undone", profiles=IN_POD, since="0.3.0")
 def late_failure_leaves_nothing(trial: Trial) -> None:
     """ADD that fails at a route, after all its other work, leaves the node and the container as they were."""
-    before = untouched(trial)
-    fail_at_route(trial)
-    trial.demand_same(before, trial.snapshot(), "after ADD failed at a route that the kernel refuses")
+    trial.warm_up()
+    trial.prepare(trial.container)
+    with trial.unchanged("after ADD failed at a route that the kernel refuses"):
+        fail_at_route(trial)
 
 
 @check("add-half-exhausted-leaves-nothing", "habit-failed-add-undone", profiles={Profile.IPAM}, since="0.3.0")
@@ -169,10 +166,9 @@ def half_exhausted_leaves_nothing(trial: Trial) -> None:
     other = trial.new_container()
     if trial.add(other, config=config).exit_code != 0:
         raise NotApplicableError("a configuration with two ranges is not accepted")
-    before = trial.snapshot()
-    if trial.add(config=config).exit_code == 0:
-        raise NotApplicableError(f"{json.dumps(config)} does not run out of addresses")
-    trial.demand_same(before, trial.snapshot(), "after ADD failed for want of a second address")
+    with trial.unchanged("after ADD failed for want of a second address"):
+        if trial.add(config=config).exit_code == 0:
+            raise NotApplicableError(f"{json.dumps(config)} does not run out of addresses")
 
 
 @check("add-after-del", "del-undoes")

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from harness.conformance.catalogue import check
 from harness.conformance.engine import expect
 from harness.conformance.engine.outside_changes import require
-from harness.conformance.engine.traffic import answered
+from harness.conformance.engine.traffic import answered, linked_machine
 from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.sentences import Level
@@ -17,7 +17,6 @@ from harness.snapshot import Difference, Snapshot
 
 _LINKS: Final = (("other0", "192.0.2", "2001:db8:a::"), ("other1", "198.51.100", "2001:db8:b::"))
 """Ranges of the documentation (RFC 5737, RFC 3849)."""
-_MACHINE_PORT: Final = "node0"
 _FIREWALL: Final = """\
 table ip filter {
     chain INPUT { type filter hook input priority filter; policy accept; }
@@ -56,30 +55,15 @@ def give_work(trial: Trial, *, policy: str) -> tuple[NeighbourMachine, Neighbour
     The first machine is the next hop of the node's default route. Raises NotApplicableError.
     """
     trial.forwards_otherwise = True
-    machines = []
-    on_node = []
-    for name, ipv4, ipv6 in _LINKS:
-        machine = NeighbourMachine(trial.new_container().netns, f"{ipv4}.2")
-        on_node += [
-            f"link add name {name} type veth peer name {_PORT} netns {machine.netns}",
-            f"address add {ipv4}.1/30 dev {name}",
-            f"address add {ipv6}1/64 dev {name} nodad",
-            f"link set dev {name} up",
-        ]
-        machines.append(machine)
-    require(trial, trial.node_netns, "ip", "-batch", "-", stdin="\n".join(on_node))
-    for machine, (_, ipv4, _) in zip(machines, _LINKS, strict=True):
-        there = (
-            f"address add {ipv4}.2/30 dev {_PORT}",
-            f"link set dev {_PORT} up",
-            f"route add default via {ipv4}.1",
-        )
-        require(trial, machine.netns, "ip", "-batch", "-", stdin="\n".join(there))
-    require(trial, trial.node_netns, "ip", "route", "add", "default", "via", machines[0].address)
+    first, second = (
+        NeighbourMachine(linked_machine(trial, link, f"{ipv4}.1", f"{ipv4}.2"), f"{ipv4}.2") for link, ipv4, _ in _LINKS
+    )
+    for link, _, ipv6 in _LINKS:
+        require(trial, trial.node_netns, "ip", "address", "add", f"{ipv6}1/64", "dev", link, "nodad")
+    require(trial, trial.node_netns, "ip", "route", "add", "default", "via", first.address)
     for parameter in _PARAMETERS:
         require(trial, trial.node_netns, "tee", f"/proc/sys/net/{parameter}", stdin="1")
     require(trial, trial.node_netns, "nft", "--file", "-", stdin=_FIREWALL % {"policy": policy})
-    first, second = machines
     return first, second
 
 
@@ -103,7 +87,7 @@ def add_keeps_node(trial: Trial) -> None:
     """ADD leaves the node's own firewall policies and rules, routes, addresses and parameters as they were."""
     before = _at_work(trial)
     trial.attach()
-    _demand_kept(losses(trial, before, trial.snapshot()), "after ADD")
+    expect.no_difference(losses(trial, before, trial.snapshot()), f"{_EXPECTED}, after ADD")
 
 
 @check("add-keeps-forwarding", "add-interface")
@@ -125,7 +109,9 @@ def del_keeps_node(trial: Trial) -> None:
     changed_by_add = {(each.thing, each.name) for each in losses(trial, before, trial.snapshot())}
     expect.succeeded(trial.delete())
     left = losses(trial, before, trial.snapshot())
-    _demand_kept([each for each in left if (each.thing, each.name) not in changed_by_add], "after ADD and DEL")
+    expect.no_difference(
+        [each for each in left if (each.thing, each.name) not in changed_by_add], f"{_EXPECTED}, after ADD and DEL"
+    )
 
 
 @check("gc-keeps-node", "gc-only-stale", level=Level.SHOULD)
@@ -133,7 +119,7 @@ def gc_keeps_node(trial: Trial) -> None:
     """GC leaves the node's own firewall policies and rules, routes, addresses and parameters as they were."""
     before = _at_work(trial)
     trial.gc()
-    _demand_kept(losses(trial, before, trial.snapshot()), "after GC")
+    expect.no_difference(losses(trial, before, trial.snapshot()), f"{_EXPECTED}, after GC")
 
 
 def _at_work(trial: Trial) -> Snapshot:
@@ -141,8 +127,3 @@ def _at_work(trial: Trial) -> Snapshot:
     give_work(trial, policy="drop")
     trial.prepare(trial.container)
     return trial.snapshot()
-
-
-def _demand_kept(lost: list[Difference], when: str) -> None:
-    if lost:
-        raise ViolationError(f"{_EXPECTED}, {when}", "; ".join(each.in_words() for each in lost))

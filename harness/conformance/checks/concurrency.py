@@ -9,7 +9,7 @@ from harness.conformance.engine import expect
 from harness.conformance.engine.added_objects import previous_result
 from harness.conformance.engine.kernel import links
 from harness.conformance.engine.requests import TrialContainer
-from harness.conformance.engine.sequences import addresses, baseline, demand_back, shared_addresses
+from harness.conformance.engine.sequences import addresses, as_before, shared_addresses
 from harness.conformance.engine.trial import LOOPBACK_INDEX, Trial
 from harness.conformance.finding import NotApplicableError, PredecessorError, ViolationError
 from harness.conformance.subject import IN_POD, LOOPBACK, Profile
@@ -46,13 +46,12 @@ def parallel_delete(trial: Trial) -> None:
     containers = _containers(trial, _AT_ONCE)
     watched, others = containers[:_FEW], containers[_FEW:]
     _detach_others(trial, containers)
-    before = baseline(trial, *watched)
-    there = {container: links(container.netns).keys() for container in containers}
-    _add_all(trial, containers)
-    for execution in _at_once(trial.delete, containers):
-        expect.succeeded(execution, "DEL beside other DELs")
-    _detach_others(trial, others)
-    demand_back(trial, before, "after parallel ADDs and DELs", *watched)
+    with as_before(trial, "after parallel ADDs and DELs", *watched):
+        there = {container: links(container.netns).keys() for container in containers}
+        _add_all(trial, containers)
+        for execution in _at_once(trial.delete, containers):
+            expect.succeeded(execution, "DEL beside other DELs")
+        _detach_others(trial, others)
     left = {container: sorted(links(container.netns).keys() - there[container]) for container in containers}
     ordinary = max(len(left[container]) for container in watched)
     for container in others:
@@ -68,25 +67,24 @@ def parallel_add_and_delete(trial: Trial) -> None:
     trial.warm_up()
     going, coming = _containers(trial, _FEW), _containers(trial, _FEW)
     _detach_others(trial, going + coming)
-    before = baseline(trial, *going, *coming)
-    if len(_add_all(trial, going + coming)) < len(going + coming):
-        raise NotApplicableError(f"the network has no room for {len(going + coming)} pods")
-    for container in coming:
-        trial.detach(container)
-        trial.prepare(container)
-    turns: dict[TrialContainer, Callable[[TrialContainer], Execution]] = dict.fromkeys(going, trial.delete)
-    turns |= dict.fromkeys(coming, trial.add)
-    mixed = [each for pair in zip(going, coming, strict=True) for each in pair]
-    executions = _at_once(lambda container: turns[container](container), mixed)
-    for execution in executions:
-        expect.succeeded(execution, f"{execution.verb} while other pods come and go")
-    added = dict(zip(mixed, executions, strict=True))
-    attached = {each: added[each] for each in coming}
-    _demand_distinct(trial, attached)
-    _demand_interfaces(trial, attached)
-    for execution in _at_once(trial.delete, coming):
-        expect.succeeded(execution)
-    demand_back(trial, before, "after DEL of all of them", *going, *coming)
+    with as_before(trial, "after DEL of all of them", *going, *coming):
+        if len(_add_all(trial, going + coming)) < len(going + coming):
+            raise NotApplicableError(f"the network has no room for {len(going + coming)} pods")
+        for container in coming:
+            trial.detach(container)
+            trial.prepare(container)
+        turns: dict[TrialContainer, Callable[[TrialContainer], Execution]] = dict.fromkeys(going, trial.delete)
+        turns |= dict.fromkeys(coming, trial.add)
+        mixed = [each for pair in zip(going, coming, strict=True) for each in pair]
+        executions = _at_once(lambda container: turns[container](container), mixed)
+        for execution in executions:
+            expect.succeeded(execution, f"{execution.verb} while other pods come and go")
+        added = dict(zip(mixed, executions, strict=True))
+        attached = {each: added[each] for each in coming}
+        _demand_distinct(trial, attached)
+        _demand_interfaces(trial, attached)
+        for execution in _at_once(trial.delete, coming):
+            expect.succeeded(execution)
 
 
 @check("parallel-check", "concurrent", since=VERB_SINCE["CHECK"], attachments=_FEW + 1, repeats=_AGAIN)

@@ -5,7 +5,7 @@ from typing import Final
 from harness.conformance.catalogue import check
 from harness.conformance.engine import expect
 from harness.conformance.engine.requests import ABSENT
-from harness.conformance.engine.sequences import baseline, demand_back, refuses, round_trip
+from harness.conformance.engine.sequences import as_before, refuses, round_trip
 from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, SlowError, ViolationError
 from harness.overload import overload
@@ -34,13 +34,12 @@ _WRONG: Final[dict[str, tuple[object, object]]] = {
 @check("containerd-stops", "habit-del-empty-netns", "del-repeated", needs=("del-twice", "del-netns-empty"))
 def containerd_stops(trial: Trial) -> None:
     """DEL comes with the namespace, and again with an empty CNI_NETNS if the pod is stopped twice and removed."""
-    before = baseline(trial)
-    trial.attach()
-    expect.succeeded(trial.delete(), "DEL as the pod is stopped")
-    for moment in ("as the pod is stopped again", "as the pod is removed"):
-        again = trial.delete(environ={"CNI_NETNS": ""}, prev_result=ABSENT)
-        expect.succeeded(again, f"DEL with an empty CNI_NETNS, {moment},")
-    demand_back(trial, before, "after the last DEL")
+    with as_before(trial, "after the last DEL"):
+        trial.attach()
+        expect.succeeded(trial.delete(), "DEL as the pod is stopped")
+        for moment in ("as the pod is stopped again", "as the pod is removed"):
+            again = trial.delete(environ={"CNI_NETNS": ""}, prev_result=ABSENT)
+            expect.succeeded(again, f"DEL with an empty CNI_NETNS, {moment},")
 
 
 @check("containerd-args-in-any-order", "habit-args-order", "habit-k8s-args")
@@ -99,12 +98,11 @@ def containerd_polls(trial: Trial) -> None:
 
 
 def _poll(trial: Trial, when: str) -> None:
-    before = trial.snapshot()
-    for _ in range(2):
-        execution = trial.status()
-        if execution.timed_out or execution.seconds > _SLOW_SECONDS * overload():
-            raise SlowError("an answer to STATUS before the next one comes", f"{execution.seconds:.1f} s")
-    trial.demand_same(before, trial.snapshot(), f"after STATUS, {when}")
+    with trial.unchanged(f"after STATUS, {when}"):
+        for _ in range(2):
+            execution = trial.status()
+            if execution.timed_out or execution.seconds > _SLOW_SECONDS * overload():
+                raise SlowError("an answer to STATUS before the next one comes", f"{execution.seconds:.1f} s")
 
 
 def _attachment(value: object) -> dict[str, object]:

@@ -12,9 +12,8 @@ from harness.conformance.engine.sequences import (
     BARE_PATH,
     VERSION_SINCE,
     addresses,
-    baseline,
+    as_before,
     declared,
-    demand_back,
     pod_mac,
     refuses,
     round_trip,
@@ -69,9 +68,8 @@ def crio_no_runtime_config(trial: Trial) -> None:
 @check("crio-gc-at-start", "habit-gc-null", since=VERB_SINCE["GC"])
 def crio_gc_at_start(trial: Trial) -> None:
     """GC comes before any pod, with both lists of attachments null, and changes nothing."""
-    before = trial.snapshot()
-    expect.succeeded(trial.gc(config=_NULL_LISTS), "GC with both lists null")
-    trial.demand_same(before, trial.snapshot(), "after GC before any pod")
+    with trial.unchanged("after GC before any pod"):
+        expect.succeeded(trial.gc(config=_NULL_LISTS), "GC with both lists null")
 
 
 @check("crio-gc-of-nothing", "habit-gc-both-spellings", since=VERB_SINCE["GC"], attachments=2)
@@ -80,9 +78,8 @@ def crio_gc_of_nothing(trial: Trial) -> None:
     containers = [trial.container, trial.new_container()]
     for container in containers:
         trial.attach(container)
-    before = trial.snapshot(*containers)
-    expect.succeeded(trial.gc(*containers), "GC with every attachment that there is")
-    trial.demand_same(before, trial.snapshot(*containers), "after GC with every attachment that there is")
+    with trial.unchanged("after GC with every attachment that there is", *containers):
+        expect.succeeded(trial.gc(*containers), "GC with every attachment that there is")
 
 
 @check("crio-large-burst", "habit-large-numbers")
@@ -96,17 +93,16 @@ def crio_large_burst(trial: Trial) -> None:
 @check("podman-version-storm", "habit-version-storm", since=VERSION_SINCE)
 def podman_version_storm(trial: Trial) -> None:
     """VERSION is answered many times at once, each within seconds and with the same, and changes nothing."""
-    before = trial.snapshot()
-    with ThreadPoolExecutor(_STORM) as pool:
-        executions = list(pool.map(lambda _: trial.ask_version(environ=_DUMMY), range(_STORM)))
-    answers = {json.dumps(expect.document(expect.succeeded(each)), sort_keys=True) for each in executions}
-    if len(answers) > 1:
-        raise ViolationError("the same answer every time", "; ".join(sorted(answers)))
-    slowest = max(executions, key=lambda each: each.seconds)
-    if slowest.seconds > _STORM_SECONDS * overload():
-        expected = f"{_STORM} answers at once, each within {_STORM_SECONDS:.0f} s"
-        raise SlowError(expected, f"one after {slowest.seconds:.1f} s", slowest)
-    trial.demand_same(before, trial.snapshot(), "after VERSION")
+    with trial.unchanged("after VERSION"):
+        with ThreadPoolExecutor(_STORM) as pool:
+            executions = list(pool.map(lambda _: trial.ask_version(environ=_DUMMY), range(_STORM)))
+        answers = {json.dumps(expect.document(expect.succeeded(each)), sort_keys=True) for each in executions}
+        if len(answers) > 1:
+            raise ViolationError("the same answer every time", "; ".join(sorted(answers)))
+        slowest = max(executions, key=lambda each: each.seconds)
+        if slowest.seconds > _STORM_SECONDS * overload():
+            expected = f"{_STORM} answers at once, each within {_STORM_SECONDS:.0f} s"
+            raise SlowError(expected, f"one after {slowest.seconds:.1f} s", slowest)
 
 
 @check("podman-prev-result", "habit-prev-result-ip-version", "skel-unknown-keys")
@@ -147,11 +143,10 @@ def podman_reload(trial: Trial) -> None:
 @check("podman-clean-up", "habit-del-bare-environment", "habit-bare-environment")
 def podman_clean_up(trial: Trial) -> None:
     """DEL comes from a clean-up process with almost no environment, and cleans up all the same."""
-    before = baseline(trial)
-    trial.attach()
-    bare: dict[str, object] = {**dict.fromkeys(inherited(), ABSENT), "PATH": BARE_PATH}
-    expect.succeeded(trial.delete(environ=bare), "DEL with a bare environment")
-    demand_back(trial, before, "after DEL with a bare environment")
+    with as_before(trial, "after DEL with a bare environment"):
+        trial.attach()
+        bare: dict[str, object] = {**dict.fromkeys(inherited(), ABSENT), "PATH": BARE_PATH}
+        expect.succeeded(trial.delete(environ=bare), "DEL with a bare environment")
 
 
 def _args(pairs: str) -> dict[str, object]:

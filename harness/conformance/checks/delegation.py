@@ -120,10 +120,11 @@ def undone_after_failed_add(trial: Trial) -> None:
 def failed_add_leaves_nothing(trial: Trial) -> None:
     """ADD whose delegate fails leaves the node and the container as they were."""
     delegate = recording(trial)
-    before = untouched(trial)
-    delegate.answer("ADD", FAILURE._replace(after_real=True))
-    expect.failed(trial.add(environ=delegate.environ), "the delegate's ADD has failed")
-    trial.demand_same(before, trial.snapshot(), "after ADD whose delegate has failed")
+    trial.warm_up()
+    trial.prepare(trial.container)
+    with trial.unchanged("after ADD whose delegate has failed"):
+        delegate.answer("ADD", FAILURE._replace(after_real=True))
+        expect.failed(trial.add(environ=delegate.environ), "the delegate's ADD has failed")
 
 
 @check("delegate-error-passed-on", "skel-error-once", profiles=IN_POD)

@@ -32,10 +32,11 @@ _USUAL_TABLES: Final = (254, 255)
 @check("del-undoes-add", "del-undoes")
 def undoes_add(trial: Trial) -> None:
     """DEL leaves the node and the container as they were before ADD."""
-    before = untouched(trial)
-    trial.attach()
-    expect.succeeded(trial.delete())
-    trial.demand_same(before, trial.snapshot(), "after ADD and DEL")
+    trial.warm_up()
+    trial.prepare(trial.container)
+    with trial.unchanged("after ADD and DEL"):
+        trial.attach()
+        expect.succeeded(trial.delete())
 
 
 @check("del-leaves-no-routes", "del-undoes")
@@ -63,8 +64,7 @@ def leaves_no_process(trial: Trial) -> None:
     before = settled_processes(trial)
     trial.attach()
     trial.detach()
-    if left := added_processes(trial, before):
-        raise ViolationError("no process of its own after ADD and DEL", "; ".join(each.in_words() for each in left))
+    expect.no_difference(added_processes(trial, before), "no process of its own after ADD and DEL")
 
 
 @check("del-twice", "del-repeated")
@@ -72,10 +72,9 @@ def twice(trial: Trial) -> None:
     """DEL of an attachment that was deleted already succeeds, and changes nothing."""
     trial.attach()
     expect.succeeded(trial.delete())
-    before = trial.snapshot()
-    for number in ("second", "third"):
-        expect.succeeded(trial.delete(), f"a {number} DEL")
-    trial.demand_same(before, trial.snapshot(), "after a second and a third DEL")
+    with trial.unchanged("after a second and a third DEL"):
+        for number in ("second", "third"):
+            expect.succeeded(trial.delete(), f"a {number} DEL")
 
 
 @check("del-never-added", "del-repeated", needs=("del-twice",))
@@ -83,9 +82,8 @@ def never_added(trial: Trial) -> None:
     """DEL of an attachment that was never added succeeds, and changes nothing on the node or in another container."""
     other = trial.new_container()
     trial.attach(other)
-    before = trial.snapshot(other)
-    expect.succeeded(trial.delete(), "DEL of what was never added")
-    trial.demand_same(before, trial.snapshot(other), "after DEL of what was never added")
+    with trial.unchanged("after DEL of what was never added", other):
+        expect.succeeded(trial.delete(), "DEL of what was never added")
 
 
 @check("del-on-new-node", "del-repeated", "del-best-effort", needs=("del-twice", "del-never-added"))
@@ -195,8 +193,8 @@ def files_gone(trial: Trial) -> None:
         for each in trial.leftovers(before, trial.snapshot())
         if each.place != "files" and (each.place, each.kind) != ("pod", "changed")
     ]
-    if words := [each.in_words() for each in unusual_leftovers(trial, left)]:
-        raise ViolationError("a node as it was before ADD, but for files and changed values", "; ".join(words))
+    unusual = unusual_leftovers(trial, left)
+    expect.no_difference(unusual, "a node as it was before ADD, but for files and changed values")
 
 
 @check("del-leaves-other-containers", "del-undoes", attachments=2)

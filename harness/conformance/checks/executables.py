@@ -8,7 +8,7 @@ from threading import Timer
 from harness.conformance.catalogue import check
 from harness.conformance.engine import expect
 from harness.conformance.engine.requests import Changes
-from harness.conformance.engine.sequences import baseline, demand_back, round_trip
+from harness.conformance.engine.sequences import as_before, round_trip
 from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError
 from harness.conformance.subject import IN_POD
@@ -27,14 +27,13 @@ def executable_linked(trial: Trial) -> None:
 @check("executable-replaced", "habit-replaced")
 def executable_replaced(trial: Trial) -> None:
     """DEL by another copy of the executable, in another place, cleans up after the first copy's ADD."""
-    before = baseline(trial)
-    trial.attach()
-    elsewhere = _links(trial)
-    replacement = elsewhere / trial.subject.type
-    replacement.unlink()
-    shutil.copy2(trial.path, replacement)
-    expect.succeeded(trial.delete(**_from(elsewhere, trial)), "DEL by a copy of the executable")
-    demand_back(trial, before, "after DEL by a copy of the executable")
+    with as_before(trial, "after DEL by a copy of the executable"):
+        trial.attach()
+        elsewhere = _links(trial)
+        replacement = elsewhere / trial.subject.type
+        replacement.unlink()
+        shutil.copy2(trial.path, replacement)
+        expect.succeeded(trial.delete(**_from(elsewhere, trial)), "DEL by a copy of the executable")
 
 
 @check("delegate-text-file-busy", "skel-text-file-busy", profiles=IN_POD)

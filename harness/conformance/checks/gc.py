@@ -1,6 +1,5 @@
 """GC: it removes stale resources and keeps valid ones, in every form of the list; interfaces tell attachments apart."""
 
-import time
 from typing import Final
 from uuid import uuid4
 
@@ -10,11 +9,10 @@ from harness.conformance.engine.delegates import FAILURE, recording
 from harness.conformance.engine.outside_changes import demand_no_device, demand_of_others, lose_namespace
 from harness.conformance.engine.requests import ABSENT, TrialContainer
 from harness.conformance.engine.sequences import demand_soon_same
-from harness.conformance.engine.trial import Trial
-from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.engine.trial import Trial, once
+from harness.conformance.finding import NotApplicableError
 from harness.conformance.sentences import Level
 from harness.conformance.subject import GIVING_ADDRESSES, IN_POD
-from harness.overload import overload
 from harness.snapshot import Difference, Snapshot
 from skel.versions import VERB_SINCE
 
@@ -26,7 +24,6 @@ _COLLECTS: Final = (_FORWARDS, "gc-removes-stale")
 """The checks that fail for a plugin without GC."""
 _SETTLING: Final = 2.0
 """Seconds for the kernel to take the links of a namespace away."""
-_PAUSE: Final = 0.05
 _FIREWALLS: Final = ("nft ", "iptables ")
 
 
@@ -36,9 +33,8 @@ def keeps_valid(trial: Trial) -> None:
     other = trial.new_container()
     trial.attach()
     trial.attach(other)
-    before = trial.snapshot(trial.container, other)
-    expect.succeeded(trial.gc(trial.container, other))
-    trial.demand_same(before, trial.snapshot(trial.container, other), "after GC with all attachments in its list")
+    with trial.unchanged("after GC with all attachments in its list", trial.container, other):
+        expect.succeeded(trial.gc(trial.container, other))
 
 
 @check("gc-removes-stale", "gc-removes-stale", "gc-removes-reservations", attachments=2, needs=(_FORWARDS,))
@@ -76,9 +72,8 @@ def spelling_of_libcni(trial: Trial) -> None:
 def without_list(trial: Trial) -> None:
     """GC without a list removes nothing: a missing list does not make attachments stale."""
     trial.attach()
-    before = trial.snapshot()
-    trial.gc(config={_OF_THE_SPEC: ABSENT, _OF_LIBCNI: ABSENT})
-    trial.demand_same(before, trial.snapshot(), "after GC without a list")
+    with trial.unchanged("after GC without a list"):
+        trial.gc(config={_OF_THE_SPEC: ABSENT, _OF_LIBCNI: ABSENT})
 
 
 @check("gc-keeps-other-network", "gc-valid-attachments", "gc-only-stale")
@@ -86,9 +81,8 @@ def keeps_other_network(trial: Trial) -> None:
     """GC of one network leaves the attachments of another one."""
     other_network = {"name": f"{trial.subject.network.name}-2"}
     expect.succeeded(trial.add(config=other_network), "ADD to a network of another name")
-    before = trial.snapshot()
-    expect.succeeded(trial.gc())
-    trial.demand_same(before, trial.snapshot(), "after GC of another network")
+    with trial.unchanged("after GC of another network"):
+        expect.succeeded(trial.gc())
 
 
 @check("gc-keeps-other-interface", "gc-valid-attachments", profiles=GIVING_ADDRESSES)
@@ -106,9 +100,7 @@ def keeps_other_interface(trial: Trial) -> None:
         # The second ADD may change things of the first: default routes of IPv6 become one of several paths.
         for each in _disappeared(trial, first, both):
             gone.pop((each.place, each.thing, each.name), None)
-    if gone:
-        words = "; ".join(each.in_words() for each in gone.values())
-        raise ViolationError("all of the attachment that is in the list, after GC", words)
+    expect.no_difference(gone.values(), "all of the attachment that is in the list, after GC")
 
 
 @check("gc-of-nothing", "gc-without-error")
@@ -203,12 +195,11 @@ def _leave_stale(trial: Trial, before: Snapshot, seen: TrialContainer, stale_id:
     demand_no_device(trial, stale)
     lose_namespace(stale)
     trial.detach_others(stale)
-    began = time.monotonic()
-    left = trial.leftovers(before, trial.snapshot(seen))
-    while any(each.thing == "link" for each in left) and time.monotonic() < began + max(_SETTLING, overload()):
-        time.sleep(_PAUSE)
-        left = trial.leftovers(before, trial.snapshot(seen))
-    if not left:
+
+    def has_no_link(left: list[Difference]) -> bool:
+        return all(each.thing != "link" for each in left)
+
+    if not once(lambda: trial.leftovers(before, trial.snapshot(seen)), has_no_link, _SETTLING):
         raise NotApplicableError("a container that vanishes leaves nothing on the node")
 
 
@@ -220,7 +211,9 @@ def keeps_every_interface(trial: Trial) -> None:
     _attach_also(trial, second)
     before = trial.snapshot()
     expect.succeeded(trial.gc(trial.container, second))
-    trial.demand_same(before, trial.snapshot(), f"after GC with {_in_words(trial.container, second)} in its list")
+    trial.demand_same(
+        before, trial.snapshot(), f"after GC with {trial.container.ifname} and {second.ifname} in its list"
+    )
 
 
 @check("gc-keeps-second-interface", "gc-valid-attachments", attachments=2)
@@ -234,9 +227,9 @@ def keeps_second_interface(trial: Trial) -> None:
     expect.succeeded(trial.gc(second))
     after = trial.snapshot()
     # Both together may share a thing of another form, such as one route with two next hops.
-    gone = [each for each in _gone(trial, alone, after) if each in _gone(trial, beside, after)]
-    if gone:
-        raise ViolationError(f"all of {second.ifname}, which is in the list, after GC", "; ".join(gone))
+    beside_it = {each.in_words() for each in _disappeared(trial, beside, after)}
+    gone = (each for each in _disappeared(trial, alone, after) if each.in_words() in beside_it)
+    expect.no_difference(gone, f"all of {second.ifname}, which is in the list, after GC")
 
 
 @check(
@@ -260,8 +253,7 @@ def removes_stale_interface(trial: Trial) -> None:
         raise NotApplicableError("a second interface has neither a reservation nor a rule of its own")
     expect.succeeded(trial.gc(trial.container))
     left = _kept_on_node(trial.leftovers(before, trial.snapshot()))
-    if left:
-        raise ViolationError(f"nothing of {second.ifname}, which is not in the list, after GC", "; ".join(left))
+    expect.no_difference(left, f"nothing of {second.ifname}, which is not in the list, after GC")
 
 
 def _attach_also(trial: Trial, container: TrialContainer) -> None:
@@ -269,18 +261,10 @@ def _attach_also(trial: Trial, container: TrialContainer) -> None:
         raise NotApplicableError("the plugin gives a container no second interface, which it may refuse")
 
 
-def _in_words(*containers: TrialContainer) -> str:
-    return " and ".join(each.ifname for each in containers)
-
-
-def _gone(trial: Trial, before: Snapshot, after: Snapshot) -> list[str]:
-    return [each.in_words() for each in _disappeared(trial, before, after)]
-
-
-def _kept_on_node(left: list[Difference]) -> list[str]:
-    """Return in words the records in files, and the rules and sets of the node's firewall."""
+def _kept_on_node(left: list[Difference]) -> list[Difference]:
+    """Return the records in files, and the rules and sets of the node's firewall."""
     return [
-        each.in_words()
+        each
         for each in left
         if each.kind != "disappeared"
         and (each.place == "files" or (each.place == "node" and each.thing.startswith(_FIREWALLS)))

@@ -44,11 +44,10 @@ def stdin_no_json(trial: Trial) -> None:
 def network_name(trial: Trial) -> None:
     """A configuration without a name, or with one that is no possible file name, is refused with code 7."""
     trial.prepare(trial.container)
-    before = trial.snapshot()
-    for name in _NETWORK_NAMES:
-        why = "the network has no name" if name in {ABSENT, ""} else f'"{name}" is no name of a network'
-        expect.refused(trial.add(config={"name": name}), why, codes=[Code.INVALID_CONFIG])
-    trial.demand_same(before, trial.snapshot(), "after ADDs that were refused for the network's name")
+    with trial.unchanged("after ADDs that were refused for the network's name"):
+        for name in _NETWORK_NAMES:
+            why = "the network has no name" if name in {ABSENT, ""} else f'"{name}" is no name of a network'
+            expect.refused(trial.add(config={"name": name}), why, codes=[Code.INVALID_CONFIG])
 
 
 @check("wrong-kinds-of-values", "error-structure", "skel-incompatible-version", "skel-network-name")

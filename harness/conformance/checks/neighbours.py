@@ -5,7 +5,6 @@ from typing import Final
 from harness.conformance.catalogue import check
 from harness.conformance.engine import expect
 from harness.conformance.engine.trial import Trial
-from harness.conformance.finding import ViolationError
 from harness.conformance.subject import IN_POD
 
 _OF_LINKS: Final = ("link", "address")
@@ -20,14 +19,13 @@ def keeps_later_containers(trial: Trial) -> None:
     names = {each.name for each in result.interfaces if not each.sandbox}
     before = trial.snapshot(later)
     expect.succeeded(trial.delete())
-    lost = [
-        each.in_words()
+    lost = (
+        each
         for each in trial.leftovers(before, trial.snapshot(later))
         if each.place == "pod"
         or (each.kind != "appeared" and each.thing in _OF_LINKS and names & set(each.name.split()))
-    ]
-    if lost:
-        raise ViolationError("a container that was added later as it was, after DEL of the first", "; ".join(lost))
+    )
+    expect.no_difference(lost, "a container that was added later as it was, after DEL of the first")
 
 
 @check("check-after-others-left", "check-probes", attachments=2)

@@ -10,7 +10,7 @@ from harness.conformance.catalogue import check
 from harness.conformance.engine import expect
 from harness.conformance.engine.outside_changes import demand_no_device
 from harness.conformance.engine.requests import ABSENT, TrialContainer
-from harness.conformance.engine.sequences import baseline, demand_back, demand_no_more
+from harness.conformance.engine.sequences import as_before, demand_no_more
 from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.subject import GIVING_ADDRESSES
@@ -35,9 +35,8 @@ def nerdctl_about(trial: Trial) -> None:
 @check("nerdctl-del-before-add", "habit-del-before-add", "del-repeated", needs=("del-twice", "del-never-added"))
 def nerdctl_del_before_add(trial: Trial) -> None:
     """DEL comes before every ADD, with an empty CNI_NETNS and no prevResult, and leaves the node as it was."""
-    before = baseline(trial)
-    expect.succeeded(trial.delete(environ={"CNI_NETNS": ""}, prev_result=ABSENT), "DEL before ADD")
-    demand_back(trial, before, "after DEL before ADD")
+    with as_before(trial, "after DEL before ADD"):
+        expect.succeeded(trial.delete(environ={"CNI_NETNS": ""}, prev_result=ABSENT), "DEL before ADD")
     expect.succeeded(trial.add(), "ADD after that DEL")
 
 

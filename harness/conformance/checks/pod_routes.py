@@ -7,7 +7,7 @@ from typing import Final
 
 from harness.conformance.catalogue import check
 from harness.conformance.engine.kernel import KernelRoute, Network, links, routes
-from harness.conformance.engine.sequences import RESULT_LISTS_SINCE, Mismatch, demand_true_result
+from harness.conformance.engine.sequences import RESULT_LISTS_SINCE, Mismatch, check_of_result, demand_true_result
 from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError
 from harness.conformance.subject import IN_POD
@@ -25,10 +25,21 @@ def add_routes(trial: Trial) -> None:
         raise NotApplicableError("the interface is not in the container")
 
 
-@check("add-tells-routes", "add-result-routes", profiles=IN_POD)
-def add_tells_routes(trial: Trial) -> None:
+@check_of_result("add-tells-routes", "add-result-routes", profiles=IN_POD)
+def add_tells_routes(trial: Trial, result: Result) -> Iterator[Mismatch]:
     """The result has every route that ADD has made in the container, except those to its own subnet and gateways."""
-    demand_true_result(trial, _untold_routes)
+    there = routes(trial.container.netns)
+    told = {(route.dst, str(route.gw or "")) for route in result.routes}
+    subnets = [each.network for link in links(trial.container.netns).values() for each in link.addresses]
+    hops = {route.gw for route in there if route.gw} | {str(ip.gateway) for ip in result.ips}
+    for route in there:
+        # A route to the subnet replaces the kernel's; one to a next hop is a part of the route that leads by way of it.
+        is_part = any(_is_within(route.dst, subnet) for subnet in subnets) or _only_address(route.dst) in hops
+        if not route.made or route.table != _MAIN or is_part or route.dst.is_link_local or route.dst.is_multicast:
+            continue
+        if not told & {(route.dst, route.gw), (route.dst, "")}:
+            said = ", ".join(_in_words(each) for each in result.routes) or "none"
+            yield Mismatch(f"a route to {_place(route)} among the routes, since the container has it", said)
 
 
 @check("add-gateway-on-link", "add-result-gateway", profiles=IN_POD, since=RESULT_LISTS_SINCE)
@@ -55,21 +66,6 @@ def _missing_routes(trial: Trial, result: Result) -> Iterator[Mismatch]:
             near = [_in_words(each) for each in there if each.gw or each.dst == route.dst]
             expected = f"a route to {_in_words(route)} in the container, as the result says"
             yield Mismatch(expected, ", ".join(near) or "no route with a gateway")
-
-
-def _untold_routes(trial: Trial, result: Result) -> Iterator[Mismatch]:
-    there = routes(trial.container.netns)
-    told = {(route.dst, str(route.gw or "")) for route in result.routes}
-    subnets = [each.network for link in links(trial.container.netns).values() for each in link.addresses]
-    hops = {route.gw for route in there if route.gw} | {str(ip.gateway) for ip in result.ips}
-    for route in there:
-        # A route to the subnet replaces the kernel's; one to a next hop is a part of the route that leads by way of it.
-        is_part = any(_is_within(route.dst, subnet) for subnet in subnets) or _only_address(route.dst) in hops
-        if not route.made or route.table != _MAIN or is_part or route.dst.is_link_local or route.dst.is_multicast:
-            continue
-        if not told & {(route.dst, route.gw), (route.dst, "")}:
-            said = ", ".join(_in_words(each) for each in result.routes) or "none"
-            yield Mismatch(f"a route to {_place(route)} among the routes, since the container has it", said)
 
 
 def _far_gateways(trial: Trial, result: Result) -> Iterator[Mismatch]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from harness.conformance.catalogue import check
 from harness.conformance.engine import expect
 from harness.conformance.engine.kernel import links
-from harness.conformance.engine.sequences import Mismatch, demand_true_result
+from harness.conformance.engine.sequences import Mismatch, check_of_result, demand_true_result
 from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.subject import IN_POD
@@ -42,10 +42,14 @@ def add_repeats_cni_version(trial: Trial) -> None:
         raise ViolationError(f'"cniVersion": "{trial.version}"', f'"cniVersion": {json.dumps(version)}', execution)
 
 
-@check("add-kinds-of-values", "add-result-keys", "add-result-dns")
-def add_kinds_of_values(trial: Trial) -> None:
+@check_of_result("add-kinds-of-values", "add-result-keys", "add-result-dns")
+def add_kinds_of_values(_: Trial, result: Result) -> Iterator[Mismatch]:
     """The values in the result are of the kinds that the specification gives them, name servers addresses."""
-    demand_true_result(trial, _name_servers_by_name)
+    for server in result.dns.nameservers:
+        try:
+            ipaddress.ip_address(server)
+        except ValueError:
+            yield Mismatch(f"addresses as nameservers, not {json.dumps(server)}", "a name")
 
 
 @check("add-cidr-notation", "add-result-address", "add-result-route-dst")
@@ -57,10 +61,13 @@ def add_cidr_notation(trial: Trial) -> None:
             raise ViolationError(f"an address with a prefix length as {what}", json.dumps(text), execution)
 
 
-@check("add-gateway", "add-result-gateway")
-def add_gateway(trial: Trial) -> None:
+@check_of_result("add-gateway", "add-result-gateway")
+def add_gateway(_: Trial, result: Result) -> Iterator[Mismatch]:
     """The gateway of an address is another address of the same family."""
-    demand_true_result(trial, _unfit_gateways)
+    for ip in result.ips:
+        address, gateway = ip.address.ip, ip.gateway
+        if gateway is not None and (gateway.version != address.version or gateway == address):
+            yield Mismatch(f"a gateway of the family of {address}, and another address", str(gateway))
 
 
 @check("add-interface-index", "add-result-interface-index", profiles=IN_POD)
@@ -82,21 +89,6 @@ def add_configured_dns(trial: Trial) -> None:
         lost = [each for each in _texts(configured) if each not in _texts(found.get(key))]
         if lost:
             raise ViolationError(f'"{key}": {json.dumps(configured)} in dns', json.dumps(found.get(key)), execution)
-
-
-def _name_servers_by_name(_: Trial, result: Result) -> Iterator[Mismatch]:
-    for server in result.dns.nameservers:
-        try:
-            ipaddress.ip_address(server)
-        except ValueError:
-            yield Mismatch(f"addresses as nameservers, not {json.dumps(server)}", "a name")
-
-
-def _unfit_gateways(_: Trial, result: Result) -> Iterator[Mismatch]:
-    for ip in result.ips:
-        address, gateway = ip.address.ip, ip.gateway
-        if gateway is not None and (gateway.version != address.version or gateway == address):
-            yield Mismatch(f"a gateway of the family of {address}, and another address", str(gateway))
 
 
 def _wrong_indices(trial: Trial, result: Result) -> Iterator[Mismatch]:

@@ -7,7 +7,7 @@ from threading import Timer
 from harness.conformance.catalogue import check
 from harness.conformance.engine import expect
 from harness.conformance.engine.requests import ABSENT, CLOSED_STDERR, CLOSED_STDIN, FULL_STDOUT, LOST_FOLDER
-from harness.conformance.engine.sequences import BARE_PATH, baseline, demand_back, round_trip
+from harness.conformance.engine.sequences import BARE_PATH, as_before, round_trip
 from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import ViolationError
 from harness.libcni.execute import Execution, inherited
@@ -84,32 +84,30 @@ def stdout_released(trial: Trial) -> None:
 @check("stdout-reader-gone", "habit-stdout-unread")
 def stdout_reader_gone(trial: Trial) -> None:
     """After an ADD whose output was not read, because the runtime is gone, DEL cleans up."""
-    before = baseline(trial)
-    reader, writer = os.pipe()
-    os.close(reader)
-    try:
-        _demand_end(trial.add(stdout=writer), "nobody can read its output")
-    finally:
-        os.close(writer)
-    _clear_up(trial)
-    demand_back(trial, before, "after DEL of an ADD whose output nobody read")
+    with as_before(trial, "after DEL of an ADD whose output nobody read"):
+        reader, writer = os.pipe()
+        os.close(reader)
+        try:
+            _demand_end(trial.add(stdout=writer), "nobody can read its output")
+        finally:
+            os.close(writer)
+        _clear_up(trial)
 
 
 @check("stdout-stuck", "habit-stdout-unread")
 def stdout_stuck(trial: Trial) -> None:
     """An ADD that waits for a runtime to read its result ends when that runtime ends, and DEL cleans up."""
-    before = baseline(trial)
-    reader, writer = os.pipe()
-    _fill(writer)
-    gone = Timer(_RUNTIME_DIES_AFTER, os.close, [reader])
-    gone.start()
-    try:
-        _demand_end(trial.add(stdout=writer), "the runtime that did not read its output is gone")
-    finally:
-        gone.join()
-        os.close(writer)
-    _clear_up(trial)
-    demand_back(trial, before, "after DEL of an ADD that could not tell its result")
+    with as_before(trial, "after DEL of an ADD that could not tell its result"):
+        reader, writer = os.pipe()
+        _fill(writer)
+        gone = Timer(_RUNTIME_DIES_AFTER, os.close, [reader])
+        gone.start()
+        try:
+            _demand_end(trial.add(stdout=writer), "the runtime that did not read its output is gone")
+        finally:
+            gone.join()
+            os.close(writer)
+        _clear_up(trial)
 
 
 @check("stdout-full", "habit-stdout-unread", "exit-code", "add-result")

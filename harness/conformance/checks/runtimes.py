@@ -7,8 +7,7 @@ from harness.conformance.engine import expect
 from harness.conformance.engine.requests import ABSENT
 from harness.conformance.engine.sequences import (
     addresses,
-    baseline,
-    demand_back,
+    as_before,
     demand_taken,
     round_trip,
     round_trip_rewritten,
@@ -39,27 +38,26 @@ def null_in_prev_result(trial: Trial) -> None:
 @check("empty-variables", "habit-empty-variables")
 def empty_variables(trial: Trial) -> None:
     """CNI_ARGS, and CNI_NETNS for DEL, may be set and empty."""
-    before = baseline(trial)
-    expect.result(trial.add(environ={"CNI_ARGS": "", "CNI_NETNS_OVERRIDE": ""}), trial.version)
-    expect.succeeded(trial.delete(environ={"CNI_ARGS": ""}), "DEL with CNI_ARGS empty")
-    demand_back(trial, before, "after DEL with CNI_ARGS empty")
+    with as_before(trial, "after DEL with CNI_ARGS empty"):
+        expect.result(trial.add(environ={"CNI_ARGS": "", "CNI_NETNS_OVERRIDE": ""}), trial.version)
+        expect.succeeded(trial.delete(environ={"CNI_ARGS": ""}), "DEL with CNI_ARGS empty")
     expect.succeeded(trial.delete(environ={"CNI_ARGS": "", "CNI_NETNS": ""}), "DEL with CNI_ARGS and CNI_NETNS empty")
 
 
 @check("prev-result-keys-in-any-case", "habit-keys-in-any-case")
 def prev_result_keys_in_any_case(trial: Trial) -> None:
     """The keys in prevResult come in any case: for CHECK and DEL, and for ADD in a chain, which hands it on."""
-    before = baseline(trial)
-    trial.prepare(trial.container)
-    given = trial.prev_result()
-    if given is None:
-        trial.attach()
-    else:
-        wanted = addresses(Result.decode_any(given))
-        found = addresses(expect.result(trial.add(prev_result=_capitalised(given)), trial.version))
-        if not set(wanted) <= set(found):
-            raise ViolationError(f"the addresses of prevResult, {wanted}, in the result", f"{found}")
-    demand_taken(trial, before, _capitalised(trial.result_document()), "capitals in prevResult")
+    with as_before(trial, "after DEL with capitals in prevResult"):
+        trial.prepare(trial.container)
+        given = trial.prev_result()
+        if given is None:
+            trial.attach()
+        else:
+            wanted = addresses(Result.decode_any(given))
+            found = addresses(expect.result(trial.add(prev_result=_capitalised(given)), trial.version))
+            if not set(wanted) <= set(found):
+                raise ViolationError(f"the addresses of prevResult, {wanted}, in the result", f"{found}")
+        demand_taken(trial, _capitalised(trial.result_document()), "capitals in prevResult")
 
 
 @check("long-container-ids", "habit-long-container-id", attachments=3)
@@ -69,23 +67,22 @@ def long_container_ids(trial: Trial) -> None:
     last = trial.new_container(container_id=digits[:-1] + ("0" if digits[-1] != "0" else "1"))
     first = trial.new_container(container_id=("0" if digits[0] != "0" else "1") + digits[1:])
     containers = (trial.container, last, first)
-    before = baseline(trial, *containers)
-    given = [addresses(trial.attach(container)) for container in containers]
-    shared = shared_addresses(trial, given)
-    if shared and trial.subject.profile is not Profile.CHAINED:
-        raise ViolationError("addresses of its own for each container", f"shared: {', '.join(shared)}")
-    state = trial.snapshot(trial.container)
-    for other in (last, first):
-        expect.succeeded(trial.delete(other), "DEL of one of them")
-    kept = {name: things for name, things in state.sections.items() if name.startswith("pod/")}
-    now = trial.snapshot(trial.container).sections
-    changed = sorted(name.removeprefix("pod/") for name in kept if kept[name] != now.get(name))
-    if changed:
-        raise ViolationError("a pod that the DEL of others leaves alone", f"its {', '.join(changed)} changed")
-    if trial.has("CHECK"):
-        expect.succeeded(trial.check(), "CHECK after DEL of the others")
-    expect.succeeded(trial.delete())
-    demand_back(trial, before, "after DEL of them all", *containers)
+    with as_before(trial, "after DEL of them all", *containers):
+        given = [addresses(trial.attach(container)) for container in containers]
+        shared = shared_addresses(trial, given)
+        if shared and trial.subject.profile is not Profile.CHAINED:
+            raise ViolationError("addresses of its own for each container", f"shared: {', '.join(shared)}")
+        state = trial.snapshot(trial.container)
+        for other in (last, first):
+            expect.succeeded(trial.delete(other), "DEL of one of them")
+        kept = {name: things for name, things in state.sections.items() if name.startswith("pod/")}
+        now = trial.snapshot(trial.container).sections
+        changed = sorted(name.removeprefix("pod/") for name in kept if kept[name] != now.get(name))
+        if changed:
+            raise ViolationError("a pod that the DEL of others leaves alone", f"its {', '.join(changed)} changed")
+        if trial.has("CHECK"):
+            expect.succeeded(trial.check(), "CHECK after DEL of the others")
+        expect.succeeded(trial.delete())
 
 
 @check("first-add-failed", "habit-failed-add-undone", profiles=IN_POD)

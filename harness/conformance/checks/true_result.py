@@ -6,7 +6,7 @@ from typing import Final
 from harness.conformance.catalogue import check
 from harness.conformance.engine.added_objects import previous_result
 from harness.conformance.engine.kernel import KernelLink, links, tentative_addresses
-from harness.conformance.engine.sequences import RESULT_LISTS_SINCE, Mismatch, demand_true_result
+from harness.conformance.engine.sequences import RESULT_LISTS_SINCE, Mismatch, check_of_result
 from harness.conformance.engine.traffic import host_answers
 from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
@@ -33,48 +33,9 @@ def add_tells_interfaces(trial: Trial) -> None:
             raise ViolationError(expected, ", ".join(sorted(listed)) or "none")
 
 
-@check("add-sandbox", "add-result-sandbox", profiles=IN_POD)
-def add_sandbox(trial: Trial) -> None:
+@check_of_result("add-sandbox", "add-result-sandbox", profiles=IN_POD)
+def add_sandbox(trial: Trial, result: Result) -> Iterator[Mismatch]:
     """An interface in the container has the value of CNI_NETNS as its sandbox."""
-    demand_true_result(trial, _other_sandboxes)
-
-
-@check(
-    "add-interfaces-exist",
-    "add-result-sandbox-host",
-    "add-result-interfaces",
-    profiles=IN_POD,
-)
-def add_interfaces_exist(trial: Trial) -> None:
-    """Each interface of the result is in the place of its sandbox: the container, or the node if that is empty."""
-    demand_true_result(trial, _missing_interfaces)
-
-
-@check("add-mac", "add-result-mac", "prev-result-output", profiles=IN_POD)
-def add_mac(trial: Trial) -> None:
-    """The interfaces of the result have the hardware addresses that they have in the kernel."""
-    demand_true_result(trial, _other_macs)
-
-
-@check("add-mtu", "add-result-keys", "prev-result-output", profiles=IN_POD, since=_MTU_SINCE)
-def add_mtu(trial: Trial) -> None:
-    """If the result has the MTU of an interface, it is the kernel's."""
-    demand_true_result(trial, _other_mtus)
-
-
-@check("add-addresses", "add-result-ips", profiles=IN_POD, since=RESULT_LISTS_SINCE)
-def add_addresses(trial: Trial) -> None:
-    """The addresses of the result are those that the interfaces in the container have."""
-    demand_true_result(trial, _other_addresses)
-
-
-@check("add-prefix-length", "add-result-address", "add-result-ips", profiles=IN_POD, since=RESULT_LISTS_SINCE)
-def add_prefix_length(trial: Trial) -> None:
-    """The addresses of the result have the prefix lengths that they have in the container."""
-    demand_true_result(trial, _other_prefix_lengths)
-
-
-def _other_sandboxes(trial: Trial, result: Result) -> Iterator[Mismatch]:
     container = trial.container
     sandboxes: dict[str, set[str]] = {}
     for each in result.interfaces:
@@ -88,7 +49,14 @@ def _other_sandboxes(trial: Trial, result: Result) -> Iterator[Mismatch]:
             yield Mismatch(f'"{container.netns}" as the sandbox of {name}', got)
 
 
-def _missing_interfaces(trial: Trial, result: Result) -> Iterator[Mismatch]:
+@check_of_result(
+    "add-interfaces-exist",
+    "add-result-sandbox-host",
+    "add-result-interfaces",
+    profiles=IN_POD,
+)
+def add_interfaces_exist(trial: Trial, result: Result) -> Iterator[Mismatch]:
+    """Each interface of the result is in the place of its sandbox: the container, or the node if that is empty."""
     pod, node = links(trial.container.netns), links(trial.node_netns)
     for each in result.interfaces:
         # A socket or a device may stand in for a link.
@@ -101,20 +69,26 @@ def _missing_interfaces(trial: Trial, result: Result) -> Iterator[Mismatch]:
             yield Mismatch(f"{each.name} {where}, as its sandbox says", f"only {there} there")
 
 
-def _other_macs(trial: Trial, result: Result) -> Iterator[Mismatch]:
+@check_of_result("add-mac", "add-result-mac", "prev-result-output", profiles=IN_POD)
+def add_mac(trial: Trial, result: Result) -> Iterator[Mismatch]:
+    """The interfaces of the result have the hardware addresses that they have in the kernel."""
     for interface, link in _known_links(trial, result):
         in_pod = bool(interface.sandbox)
         if interface.mac.lower() != link.mac.lower() and (interface.mac or in_pod):
             yield Mismatch(f'"{link.mac}" as the mac of {interface.name}', f'"{interface.mac}"')
 
 
-def _other_mtus(trial: Trial, result: Result) -> Iterator[Mismatch]:
+@check_of_result("add-mtu", "add-result-keys", "prev-result-output", profiles=IN_POD, since=_MTU_SINCE)
+def add_mtu(trial: Trial, result: Result) -> Iterator[Mismatch]:
+    """If the result has the MTU of an interface, it is the kernel's."""
     for interface, link in _known_links(trial, result):
         if interface.mtu and interface.mtu != link.mtu:
             yield Mismatch(f"{link.mtu} as the mtu of {interface.name}", str(interface.mtu))
 
 
-def _other_addresses(trial: Trial, result: Result) -> Iterator[Mismatch]:
+@check_of_result("add-addresses", "add-result-ips", profiles=IN_POD, since=RESULT_LISTS_SINCE)
+def add_addresses(trial: Trial, result: Result) -> Iterator[Mismatch]:
+    """The addresses of the result are those that the interfaces in the container have."""
     pod = links(trial.container.netns)
     for ip in result.ips:
         interface = _interface_of(result, ip.interface)
@@ -134,7 +108,9 @@ def _other_addresses(trial: Trial, result: Result) -> Iterator[Mismatch]:
                 yield Mismatch(f"{address} among the ips, since {link.name} has it", listed)
 
 
-def _other_prefix_lengths(trial: Trial, result: Result) -> Iterator[Mismatch]:
+@check_of_result("add-prefix-length", "add-result-address", "add-result-ips", profiles=IN_POD, since=RESULT_LISTS_SINCE)
+def add_prefix_length(trial: Trial, result: Result) -> Iterator[Mismatch]:
+    """The addresses of the result have the prefix lengths that they have in the container."""
     pod = links(trial.container.netns).values()
     for ip in result.ips:
         there = [each for link in pod for each in link.addresses if each.ip == ip.address.ip]

@@ -75,17 +75,18 @@ def container_id_invalid(trial: Trial) -> None:
 def container_id_invalid_code(trial: Trial) -> None:
     """ADD and DEL with a container ID that is no possible file name are refused with code 4, and without any effect."""
     trial.prepare(trial.container)
-    before = trial.snapshot()
-    for container_id in (*_CONTAINER_IDS, "päd"):
-        for verb in ("ADD", "DEL"):
-            execution = trial.call(verb, trial.container, environ={_ID: container_id})
-            why = f"{container_id!r} is no container ID"
-            if execution.exit_code == 0 and not at_least(trial.version, _ID_CHARACTERS_SINCE):
-                raise NotApplicableError(f"version {trial.version} does not say which characters a container ID has")
-            if verb == "ADD" and container_id in _CONTAINER_IDS:
-                expect.failed(execution, why, follows="container-id-invalid")
-            expect.refused(execution, why, codes=_BAD_ENVIRONMENT)
-    trial.demand_same(before, trial.snapshot(), "after ADDs and DELs that were refused for their container IDs")
+    with trial.unchanged("after ADDs and DELs that were refused for their container IDs"):
+        for container_id in (*_CONTAINER_IDS, "päd"):
+            for verb in ("ADD", "DEL"):
+                execution = trial.call(verb, trial.container, environ={_ID: container_id})
+                why = f"{container_id!r} is no container ID"
+                if execution.exit_code == 0 and not at_least(trial.version, _ID_CHARACTERS_SINCE):
+                    raise NotApplicableError(
+                        f"version {trial.version} does not say which characters a container ID has"
+                    )
+                if verb == "ADD" and container_id in _CONTAINER_IDS:
+                    expect.failed(execution, why, follows="container-id-invalid")
+                expect.refused(execution, why, codes=_BAD_ENVIRONMENT)
 
 
 @check("ifname-invalid", "skel-interface-name", "unusable-ifname")

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from harness.conformance.engine.kernel import Address, links
 from harness.conformance.engine.outside_changes import command, succeeds
 from harness.conformance.engine.requests import TrialContainer
-from harness.conformance.engine.trial import Trial
+from harness.conformance.engine.trial import Trial, once
 from harness.conformance.finding import NotApplicableError
 from harness.overload import overload
 from harness.runtime.site import NodeProcess
@@ -167,12 +167,7 @@ def settled_processes(trial: Trial) -> list[NodeProcess]:
 
 def added_processes(trial: Trial, before: Sequence[NodeProcess]) -> list[NodeProcess]:
     """Return the new processes of each program that more of them execute than before, after time for their end."""
-    began = time.monotonic()
-    left = _added(before, trial.site.processes())
-    while left and time.monotonic() < began + max(_SECONDS, overload()):
-        time.sleep(_PAUSE)
-        left = _added(before, trial.site.processes())
-    return left
+    return once(lambda: _added(before, trial.site.processes()), lambda left: not left, _SECONDS)
 
 
 def _added(before: Sequence[NodeProcess], now: Sequence[NodeProcess]) -> list[NodeProcess]:

@@ -3,13 +3,15 @@
 import json
 import re
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.conformance.engine.requests import CorrectedExecution
 from harness.conformance.finding import ViolationError
 from harness.libcni.exchange import FLOOD
 from harness.libcni.execute import Execution
+from harness.runtime.site import NodeProcess
+from harness.snapshot import Difference
 from skel.errors import CniError
 from skel.result import Result
 from skel.strict_json import decode_output
@@ -87,6 +89,12 @@ def document(execution: Execution, what: str = "one JSON object on standard outp
     if not isinstance(said, dict):
         raise ViolationError(what, _quoted(_printed(execution)), execution)
     return said
+
+
+def no_difference(differences: Iterable[Difference | NodeProcess], what: str) -> None:
+    """Demand that there are none: no differences of a node, or no processes. `what` is the state that was wanted."""
+    if found := "; ".join(each.in_words() for each in differences):
+        raise ViolationError(what, found)
 
 
 def any_case(written: Mapping[str, Any]) -> Mapping[str, Any]:

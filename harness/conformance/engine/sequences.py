@@ -1,18 +1,19 @@
 """Sequences of verbs that many checks use, and what they require of the node and of the result at the end."""
 
 import json
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple, TypeAlias, Unpack
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, Final, NamedTuple, TypeAlias, Unpack
 
+from harness.conformance.catalogue import check
 from harness.conformance.engine import expect
 from harness.conformance.engine.kernel import Address, links
 from harness.conformance.engine.requests import Changes, TrialContainer
-from harness.conformance.engine.trial import Trial
+from harness.conformance.engine.trial import Trial, once
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution
-from harness.overload import overload
 from harness.snapshot import Difference, Snapshot
 from skel.result import Result
 
@@ -23,26 +24,21 @@ VERSION_SINCE: Final = "0.2.0"
 BARE_PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
 """The PATH of a process of the system whose environment sets none."""
 _SETTLING_SECONDS: Final = 5.0
-_PAUSE: Final = 0.05
 
 _Kind: TypeAlias = tuple[str, str, str]
 
 
-def baseline(trial: Trial, *containers: TrialContainer) -> Snapshot:
-    """Return the state before the first ADD of the containers, on a node that has everything that pods share.
+@contextmanager
+def as_before(trial: Trial, when: str, *containers: TrialContainer) -> Iterator[None]:
+    """Demand that the block leaves the node as it was, with everything that pods share already on it.
 
-    The containers are new, since some plugins leave things in a pod until its end: `del-undoes-add` reports those.
-    `demand_back` compares with this state at the end.
+    The containers are new, since some plugins leave things in a pod until its end: `del-undoes-add` reports those. At
+    the end the plugins before the one under test clean up as well, which also removes a chained plugin's leftovers on
+    an interface: no runtime adds to the same interface again.
     """
     trial.warm_up()
-    return trial.snapshot(*containers)
-
-
-def demand_back(trial: Trial, before: Snapshot, when: str, *containers: TrialContainer) -> None:
-    """Have the plugins before the one under test clean up as well, and demand the state that `baseline` returned.
-
-    This also removes a chained plugin's leftovers on an interface: no runtime adds to the same interface again.
-    """
+    before = trial.snapshot(*containers)
+    yield
     for container in containers or (trial.container,):
         trial.detach_others(container)
     demand_no_more(trial, before, when, *containers)
@@ -75,37 +71,30 @@ def _come_and_go(trial: Trial, container: TrialContainer, when: str, changes: Ch
 
 def round_trip_rewritten(trial: Trial, rewrite: Callable[[object], object], words: str) -> None:
     """Demand that ADD in a chain, CHECK and DEL take a rewritten prevResult. `words` name it: "nulls in prevResult"."""
-    before = baseline(trial)
-    trial.prepare(trial.container)
-    given = trial.prev_result()
-    added = trial.add() if given is None else trial.add(prev_result=rewrite(given))
-    expect.result(added, trial.version)
-    demand_taken(trial, before, rewrite(trial.result_document()), words)
+    with as_before(trial, f"after DEL with {words}"):
+        trial.prepare(trial.container)
+        given = trial.prev_result()
+        added = trial.add() if given is None else trial.add(prev_result=rewrite(given))
+        expect.result(added, trial.version)
+        demand_taken(trial, rewrite(trial.result_document()), words)
 
 
-def demand_taken(trial: Trial, before: Snapshot, prev_result: object, words: str) -> None:
-    """Demand that CHECK and DEL take this prevResult, and that the node is as `baseline` returned it."""
+def demand_taken(trial: Trial, prev_result: object, words: str) -> None:
+    """Demand that CHECK and DEL take this prevResult."""
     if trial.has("CHECK"):
         expect.succeeded(trial.check(prev_result=prev_result), f"CHECK with {words}")
     expect.succeeded(trial.delete(prev_result=prev_result), f"DEL with {words}")
-    demand_back(trial, before, f"after DEL with {words}")
 
 
 def demand_soon_same(trial: Trial, before: Snapshot, when: str, *containers: TrialContainer) -> None:
     """Demand that the node is as before, once the kernel has finished its removals in the background."""
-    _demand_none(settled(trial, before, *containers), when)
+    expect.no_difference(settled(trial, before, *containers), f"a node as it was before, {when}")
 
 
 def demand_no_more(trial: Trial, before: Snapshot, when: str, *containers: TrialContainer) -> None:
     """Demand so after ADD and DEL of these containers, or of the trial's; leftovers of ordinary ones do not count."""
-    left = settled(trial, before, *containers)
-    _demand_none(unusual_leftovers(trial, left, max(1, len(containers))), when)
-
-
-def _demand_none(left: Iterable[Difference], when: str) -> None:
-    words = "; ".join(each.in_words() for each in left)
-    if words:
-        raise ViolationError(f"a node as it was before, {when}", words)
+    left = unusual_leftovers(trial, settled(trial, before, *containers), max(1, len(containers)))
+    expect.no_difference(left, f"a node as it was before, {when}")
 
 
 def demand_room(trial: Trial, attachments: int) -> None:
@@ -199,12 +188,7 @@ def settled(
 
     The kernel removes the content of a namespace there, and processes end.
     """
-    began = time.monotonic()
-    left = trial.leftovers(before, trial.snapshot(*containers))
-    while left and time.monotonic() < began + max(seconds, overload()):
-        time.sleep(_PAUSE)
-        left = trial.leftovers(before, trial.snapshot(*containers))
-    return left
+    return once(lambda: trial.leftovers(before, trial.snapshot(*containers)), lambda left: not left, seconds)
 
 
 def unusual_leftovers(trial: Trial, left: Sequence[Difference], attachments: int = 1) -> list[Difference]:
@@ -243,7 +227,24 @@ class Mismatch(NamedTuple):
     got: str
 
 
-def demand_true_result(trial: Trial, mismatches: Callable[[Trial, Result], Iterable[Mismatch]]) -> Result:
+Mismatches: TypeAlias = Callable[[Trial, Result], Iterable[Mismatch]]
+
+
+def check_of_result(id: str, *sentences: str, **settings: Any) -> Callable[[Mismatches], Mismatches]:  # noqa: A002, ANN401 -- as `check` has them
+    """Register a check that demands a true result; the function yields the mismatches. For the rest see `check`."""
+
+    def register(mismatches: Mismatches) -> Mismatches:
+        @check(id, *sentences, **settings)
+        @wraps(mismatches)
+        def run(trial: Trial) -> None:
+            demand_true_result(trial, mismatches)
+
+        return mismatches
+
+    return register
+
+
+def demand_true_result(trial: Trial, mismatches: Mismatches) -> Result:
     """ADD, and demand a result that the kernel's state confirms; return it.
 
     A mismatch that prevResult has already, compared with the kernel's state before this ADD, does not count: another

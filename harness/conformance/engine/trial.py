@@ -1,13 +1,14 @@
 """One check's own node, and the plugin under test on it: its verbs, with the changes that a check makes."""
 
 import errno
+import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Final, Self, Unpack
+from typing import Final, Self, TypeVar, Unpack
 
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.engine import expect
@@ -28,6 +29,7 @@ from harness.conformance.subject import LOOPBACK, Profile, Subject
 from harness.libcni.execute import Execution, Executor, PluginError
 from harness.libcni.networks import PluginConfig
 from harness.libcni.request import request_config
+from harness.overload import overload
 from harness.runtime.site import Site
 from harness.snapshot import Difference, Snapshot
 from netlink.namespace import open_namespace
@@ -37,8 +39,12 @@ from skel.result import Result
 from skel.strict_json import decode_output
 from skel.versions import SUPPORTED, VERB_SINCE, at_least
 
+_T = TypeVar("_T")
+
 LOOPBACK_INDEX: Final = 1
 """The same in every network namespace."""
+_PAUSE: Final = 0.05
+"""Seconds between two readings."""
 _THREADS: Final = 16
 """As many as the checks of concurrency execute plugins at once."""
 _OF_THE_MACHINE: Final = (errno.E2BIG, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ETXTBSY)
@@ -251,14 +257,19 @@ class Trial:
         """Return the differences, without changes in files that do not concern this trial's containers."""
         return leftovers(before, after, self._container_ids)
 
+    @contextmanager
+    def unchanged(self, when: str, *containers: TrialContainer) -> Iterator[None]:
+        """Demand that the block leaves the node and this container (or these) as they were, as `demand_same` does."""
+        before = self.snapshot(*containers)
+        yield
+        self.demand_same(before, self.snapshot(*containers), when)
+
     def demand_same(self, before: Snapshot, after: Snapshot, when: str) -> None:
         """Raise ViolationError if something has appeared, disappeared or changed between the two.
 
         `when` names the moment: "after DEL".
         """
-        left = self.leftovers(before, after)
-        if left:
-            raise ViolationError(f"a node as it was before, {when}", "; ".join(each.in_words() for each in left))
+        expect.no_difference(self.leftovers(before, after), f"a node as it was before, {when}")
 
     def _execute_other(
         self, plugin: PluginConfig, verb: str, container: TrialContainer, prev_result: object
@@ -283,6 +294,16 @@ class Trial:
         elif container is not None and verb != "ADD" and at_least(version, VERB_SINCE["CHECK"]):
             found = self._results.get(container, self._prev_results.get(container))
         return ABSENT if found is None else found
+
+
+def once(read: Callable[[], _T], is_settled: Callable[[_T], bool], seconds: float) -> _T:
+    """Return a reading as soon as it is settled, or the one after `seconds`, which are more on a busy machine."""
+    began = time.monotonic()
+    found = read()
+    while not is_settled(found) and time.monotonic() < began + max(seconds, overload()):
+        time.sleep(_PAUSE)
+        found = read()
+    return found
 
 
 def _json(output: bytes) -> object:

@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from harness.conformance.catalogue import Check
-from harness.conformance.report.wording import check_entry, place, unchecked_table
+from harness.conformance.report.wording import check_entry, place
 from harness.conformance.selection import section_name, section_names
 from harness.conformance.sentences import Sentence
+from harness.conformance.threshold import Side
 from harness.table import TextTable
 
 
@@ -15,7 +16,7 @@ def catalogue_document(checks: Sequence[Check], sentences: Iterable[Sentence]) -
     return {
         "checks": [_entry(check) for check in checks],
         "sections": [{"name": name, "headings": title} for name, title in sorted(section_names(checks).items())],
-        "without_check": [each._asdict() for each in _without_check(sentences)],
+        "without_check": [each._asdict() for each in unchecked(sentences)],
     }
 
 
@@ -56,10 +57,12 @@ def sections_table(checks: Sequence[Check]) -> TextTable:
     return TextTable(("SECTION", "CHECKS", "HEADINGS"), rows)
 
 
-def unchecked_of_plugins(sentences: Iterable[Sentence]) -> TextTable:
-    """Return the sentences about plugins that no check can enforce as a table."""
-    return unchecked_table(_without_check(sentences))
+def unchecked(sentences: Iterable[Sentence], side: Side = "plugins") -> list[Sentence]:
+    """Return the sentences about plugins, or about runtimes, that no check can enforce."""
+    return [each for each in sentences if each.why_not and (each.side == "runtime") == (side == "runtimes")]
 
 
-def _without_check(sentences: Iterable[Sentence]) -> list[Sentence]:
-    return [each for each in sentences if each.why_not and each.side != "runtime"]
+def unchecked_table(sentences: Iterable[Sentence], side: Side = "plugins") -> TextTable:
+    """Return the sentences that no check can enforce, with the reasons, as a table."""
+    rows = [[each.id, each.level, place(each), each.why_not] for each in unchecked(sentences, side)]
+    return TextTable(("SENTENCE", "LEVEL", "SECTION", "WHY NO CHECK ENFORCES IT"), rows)

@@ -3,9 +3,9 @@
 import re
 import shlex
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Final
+from typing import Final, Protocol
 
 import click
 
@@ -15,7 +15,6 @@ from harness.conformance.reproduce import Arguments, clean_command, command_of
 from harness.conformance.sentences import Sentence
 from harness.conformance.subject import Subject
 from harness.output import printable
-from harness.table import TextTable
 
 TOLD: Final = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN)
 """The outcomes that are told in full."""
@@ -37,12 +36,20 @@ COMMANDS: Final = frozenset({"reproduce", "enter", "remove"})
 """The names of facts that are commands for a shell."""
 
 
+class Judged(Protocol):
+    """A finding about a plugin or about a runtime."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome of its check."""
+
+
 def by_subject(findings: Sequence[Finding]) -> list[tuple[Subject, list[Finding]]]:
     """Return the findings grouped by their plugin, in their order."""
     return [(subject, list(found)) for subject, found in groupby(findings, lambda finding: finding.subject)]
 
 
-def counts(findings: Sequence[Finding]) -> dict[str, int]:
+def counts(findings: Sequence[Judged]) -> dict[str, int]:
     """Return the number of findings with each outcome."""
     return {outcome.value: sum(finding.outcome is outcome for finding in findings) for outcome in Outcome}
 
@@ -129,12 +136,6 @@ def reason(finding: Finding) -> str:
     """Return the reason for the outcome of a check that is not told in full, on one line; empty for none."""
     cause = f" (see {finding.cause})" if finding.cause else ""
     return " ".join(f"{printable(finding.detail)}{cause}".split())
-
-
-def unchecked_table(sentences: Iterable[Sentence]) -> TextTable:
-    """Return sentences that no check can enforce, with the reasons, as a table."""
-    rows = [[each.id, each.level, place(each), each.why_not] for each in sentences]
-    return TextTable(("SENTENCE", "LEVEL", "SECTION", "WHY NO CHECK ENFORCES IT"), rows)
 
 
 def label(outcome: Outcome) -> str:

@@ -7,7 +7,8 @@ import click
 
 from harness.conformance.catalogue import SPEC_VERSION, SUITE_VERSION
 from harness.conformance.finding import Outcome
-from harness.conformance.report.wording import check_entry, demand, label, place, tally, wrapped
+from harness.conformance.report.listing import unchecked
+from harness.conformance.report.wording import check_entry, counts, demand, label, place, tally, wrapped
 from harness.conformance.runtime_checks.catalogue import Observation, RuntimeCheck, RuntimeFinding
 from harness.conformance.runtime_checks.records import RecordedCall
 from harness.conformance.sentences import Sentence
@@ -27,8 +28,7 @@ def report_on_runtime(
 
     With `only_failures`, warnings are left out. Requests stand on one line of any length, to be pasted into a shell.
     """
-    numbers = {outcome.value: sum(finding.outcome is outcome for finding in findings) for outcome in Outcome}
-    blocks = [click.style(f"runtime: {tally(numbers)}", bold=True)]
+    blocks = [click.style(f"runtime: {tally(counts(findings))}", bold=True)]
     told = [Outcome.FAIL] if only_failures else [Outcome.FAIL, Outcome.WARN]
     if every and not only_failures:
         blocks.append("\n".join(_line(finding) for finding in findings if finding.outcome not in told))
@@ -39,9 +39,8 @@ def report_on_runtime(
 def document_of_runtime(findings: Sequence[RuntimeFinding], *, only_failures: bool = False) -> dict[str, object]:
     """Return the report as a JSON object; the summary counts all findings."""
     shown = [each for each in findings if each.outcome is Outcome.FAIL or not only_failures]
-    summary: dict[str, object] = {
-        outcome.value: sum(finding.outcome is outcome for finding in findings) for outcome in _OUTCOMES
-    }
+    numbers = counts(findings)
+    summary = {outcome.value: numbers[outcome] for outcome in _OUTCOMES}
     summary["must_failed"] = sum(finding.violates_must for finding in findings)
     return {
         "suite_version": SUITE_VERSION,
@@ -62,8 +61,8 @@ def document_of_runtime(findings: Sequence[RuntimeFinding], *, only_failures: bo
 
 def catalogue_of_runtimes(checks: Sequence[RuntimeCheck], sentences: Sequence[Sentence]) -> dict[str, object]:
     """Return the catalogue as a JSON object."""
-    unchecked = [each._asdict() for each in _unchecked(sentences)]
-    return {"checks": [_entry(check) for check in checks], "without_check": unchecked}
+    without = [each._asdict() for each in unchecked(sentences, "runtimes")]
+    return {"checks": [_entry(check) for check in checks], "without_check": without}
 
 
 def catalogue_table(checks: Sequence[RuntimeCheck]) -> TextTable:
@@ -73,16 +72,6 @@ def catalogue_table(checks: Sequence[RuntimeCheck]) -> TextTable:
         for check in checks
     ]
     return TextTable(("CHECK", "LEVEL", "EFFECT", "SECTION", "DEMAND"), rows)
-
-
-def unchecked_of_runtimes(sentences: Sequence[Sentence]) -> TextTable:
-    """Return the sentences about runtimes that no check can enforce as a table."""
-    rows = [[each.id, each.level, place(each), each.why_not] for each in _unchecked(sentences)]
-    return TextTable(("SENTENCE", "LEVEL", "SECTION", "WHY NO CHECK ENFORCES IT"), rows)
-
-
-def _unchecked(sentences: Sequence[Sentence]) -> list[Sentence]:
-    return [each for each in sentences if each.side == "runtime" and each.why_not]
 
 
 def _entry(check: RuntimeCheck) -> dict[str, object]:
