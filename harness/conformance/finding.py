@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from harness.conformance.catalogue import Check
 from harness.conformance.sentences import Level
@@ -58,6 +58,10 @@ class Outcome(StrEnum):
     NOT_APPLICABLE = "n/a"
     NOT_EXAMINED = "not examined"
     """Another finding, the cause, keeps the check from finding out anything."""
+
+
+NOT_JUDGED: Final = frozenset({Outcome.NOT_APPLICABLE, Outcome.NOT_EXAMINED})
+"""The outcomes that say nothing about the plugin but why."""
 
 
 class KeptNode(NamedTuple):

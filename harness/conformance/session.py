@@ -18,7 +18,7 @@ from harness.conformance.engine.discovery import in_common_version, with_delegat
 from harness.conformance.engine.examiner import Examiner
 from harness.conformance.engine.node_setup import PreparationError
 from harness.conformance.engine.prerequisites import PREREQUISITES
-from harness.conformance.finding import Finding, Outcome, ViolationError
+from harness.conformance.finding import NOT_JUDGED, Finding, Outcome, ViolationError
 from harness.conformance.known_failures import KnownFailures, KnownFailuresError
 from harness.conformance.report.wording import paragraph, place
 from harness.conformance.reproduce import Arguments, command_of, option_words
@@ -191,7 +191,7 @@ def _arguments(declaration: Mapping[str, Any], options: CheckOptions) -> Argumen
 
 
 def _text(finding: Finding, arguments: Arguments) -> str:
-    if finding.outcome in {Outcome.NOT_APPLICABLE, Outcome.NOT_EXAMINED}:
+    if finding.outcome in NOT_JUDGED:
         return printable(finding.detail)
     check, repeat = finding.check, printable(command_of(finding, arguments))
     return f"{check.id} ({check.level}; {place(check.enforced[0])})\n{paragraph(finding)}\n{'repeat:':10}{repeat}"

@@ -70,6 +70,11 @@ class Subject:
         plugins = (self.plugin, *self.before)
         return list(dict.fromkeys(name for each in plugins for name in (each.type, each.delegate) if name))
 
+    @property
+    def place(self) -> str:
+        """The plugin and its network in words: `bridge (interface), network my-network`."""
+        return f"{self}, network {self.network.name}"
+
     def __str__(self) -> str:
         return f"{self.type} ({self.profile})" if self.profile else self.type
 

@@ -13,6 +13,7 @@ from harness.conformance.engine.outside_changes import (
     lose_files,
     lose_interface,
     lose_namespace,
+    take_interface,
     untouched,
     untouched_by_any,
 )
@@ -140,7 +141,7 @@ def nothing_known(trial: Trial) -> None:
 def interface_gone(trial: Trial) -> None:
     """DEL succeeds if another program has removed the interface from the container."""
     trial.attach()
-    _take_interface(trial)
+    take_interface(trial)
     expect.succeeded(trial.delete(), "DEL of an interface that is gone")
 
 
@@ -150,11 +151,11 @@ def interface_gone_leaves_nothing(trial: Trial) -> None:
     before = untouched_by_any(trial)
     if trial.subject.before:
         trial.prepare(trial.container)
-        _take_interface(trial)
+        take_interface(trial)
         demand_of_others(trial, before, trial.container)
     trial.attach()
     demand_no_device(trial, trial.container)
-    _take_interface(trial)
+    take_interface(trial)
     trial.delete()
     trial.detach_others(trial.container)
     demand_no_more(trial, before, "after DEL of an interface that is gone")
@@ -240,11 +241,6 @@ def releases_address(trial: Trial) -> None:
     expect.succeeded(trial.delete(first, config=config), "DEL with the namespace gone")
     trial.delete(config=config)  # as after any failed ADD
     expect.succeeded(trial.add(config=config), "ADD when an address was given back")
-
-
-def _take_interface(trial: Trial) -> None:
-    if not lose_interface(trial, trial.container.netns, trial.container.ifname):
-        raise NotApplicableError("the interface cannot be removed")
 
 
 def _delete_without_namespace(trial: Trial, when: str, **changes: Unpack[Changes]) -> None:

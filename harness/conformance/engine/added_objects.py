@@ -70,10 +70,11 @@ def remove_route(trial: Trial, container: TrialContainer, route: Route) -> bool:
     return succeeds(trial, container.netns, "ip", family, "route", "del", str(route.dst), *table)
 
 
-def set_mac(trial: Trial, mac: str) -> bool:
-    """Give the interface of the trial's container another hardware address; False if it does not accept one."""
+def set_mac(trial: Trial, mac: str) -> None:
+    """Give the interface of the trial's container another hardware address. Raises NotApplicableError if it stays."""
     container = trial.container
-    return succeeds(trial, container.netns, "ip", "link", "set", "dev", container.ifname, "address", mac)
+    if not succeeds(trial, container.netns, "ip", "link", "set", "dev", container.ifname, "address", mac):
+        raise NotApplicableError("the hardware address of the interface cannot be changed")
 
 
 def firewall_entries(trial: Trial) -> FirewallEntries:

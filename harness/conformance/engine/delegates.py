@@ -89,9 +89,7 @@ class Delegate:
             place.mkdir(parents=True, exist_ok=True)
         usual = ":".join(map(str, bin_dirs)) if hides else ""
         values = {"log": self._log, "answers": self._answers, "real": real, "remark": REMARK, "path": usual}
-        lines = _SCRIPT.splitlines(keepends=True)
-        lines[1:1] = [f"delegate_{key}={shlex.quote(str(value))}\n" for key, value in values.items()]
-        self.path.write_text("".join(lines))
+        self.path.write_text(with_variables(_SCRIPT, {f"delegate_{key}": value for key, value in values.items()}))
         self.path.chmod(0o755)
         self.environ = {"CNI_PATH": ":".join(map(str, (bin_dir, *bin_dirs)))}
 
@@ -155,9 +153,21 @@ def recording(trial: Trial, *, below: str = "", named: bool = False) -> Delegate
     return Delegate(trial.folder(), name, real, executor.bin_dirs, below=below)
 
 
+def with_variables(script: str, values: Mapping[str, object]) -> str:
+    """Return a shell script with these variables set behind its first line."""
+    lines = script.splitlines(keepends=True)
+    lines[1:1] = [f"{name}={shlex.quote(str(value))}\n" for name, value in values.items()]
+    return "".join(lines)
+
+
+def environ_of(path: Path) -> dict[str, str]:
+    """Return the environment in a copy of /proc/PID/environ. Raises OSError."""
+    pairs = (pair.partition("=") for pair in path.read_bytes().decode(errors="surrogateescape").split("\0"))
+    return {name: value for name, sign, value in pairs if sign}
+
+
 def _record(folder: Path) -> DelegateRecord:
-    pairs = (folder / "environ").read_bytes().decode(errors="surrogateescape").split("\0")
-    environ = {name: value for name, sign, value in (pair.partition("=") for pair in pairs) if sign}
+    environ = environ_of(folder / "environ")
     stdout = folder / "stdout"
     return DelegateRecord(
         verb=environ.get("CNI_COMMAND", ""),

@@ -8,11 +8,10 @@ from contextlib import contextmanager, suppress
 from typing import Final, Self
 
 from harness.conformance.engine.outside_changes import require
-from harness.conformance.engine.traffic import linked_machine
+from harness.conformance.engine.traffic import linked_machine, socket_in
 from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import SlowError, ViolationError
 from harness.overload import overload
-from netlink.namespace import entered, open_namespace
 
 _MACHINES: Final = (("flow0", "203.0.113.129", "203.0.113.130"), ("flow1", "203.0.113.133", "203.0.113.134"))
 """For each machine its link on the node, the node's address there, and its own (documentation range, RFC 5737)."""
@@ -58,10 +57,10 @@ class _Packets:
         self._answered = 0
         """The number of the latest packet that was answered."""
         self._ended = threading.Event()
-        self._asking = _socket(client)
+        self._asking = socket_in(client, socket.AF_INET, socket.SOCK_DGRAM)
         self._asking.connect((address, _PORT))
         self._asking.settimeout(_EVERY)
-        self._answering = _socket(server)
+        self._answering = socket_in(server, socket.AF_INET, socket.SOCK_DGRAM)
         self._answering.bind((address, _PORT))
         self._answering.settimeout(_EVERY)
         self._threads = [threading.Thread(target=each) for each in (self._ask, self._answer)]
@@ -98,8 +97,3 @@ class _Packets:
         while not self._ended.is_set():
             with suppress(OSError):  # none for a moment
                 self._answering.sendto(*self._answering.recvfrom(_SIZE))
-
-
-def _socket(netns: str) -> socket.socket:
-    with open_namespace(netns) as namespace, entered(namespace):
-        return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -62,6 +62,12 @@ def lose_interface(trial: Trial, netns: str, name: str) -> bool:
     return succeeds(trial, netns, "ip", "link", "delete", "dev", name)
 
 
+def take_interface(trial: Trial) -> None:
+    """Remove the interface of the trial's container so. Raises NotApplicableError if it is missing or stays."""
+    if not lose_interface(trial, trial.container.netns, trial.container.ifname):
+        raise NotApplicableError("the interface cannot be removed")
+
+
 def lose_namespace(container: TrialContainer) -> None:
     """Remove a container's namespace, as at the end of the container; the kernel removes its content later."""
     remove_namespace(container.netns)

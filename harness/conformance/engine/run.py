@@ -161,7 +161,7 @@ class ConformanceRun:
         if not any(check.id == _ABOUT_LEFTOVERS for check in self.checks):
             return
         left = permanent_objects(subject, self.state_dir, options)
-        self.left_for_good[f"{subject}, network {subject.network.name}"] = left
+        self.left_for_good[subject.place] = left
         if left:
             self.remark(f"{subject}: left for good by the first ADD: {', '.join(left)}")
 

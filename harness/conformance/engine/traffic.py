@@ -131,6 +131,12 @@ def _send(sending: socket.socket, size: int) -> None:
         sending.close()  # the receiver sees the end
 
 
+def socket_in(netns: str, family: socket.AddressFamily, kind: socket.SocketKind) -> socket.socket:
+    """Return a socket of a namespace."""
+    with open_namespace(netns) as namespace, entered(namespace):
+        return socket.socket(family, kind)
+
+
 def _server(netns: str, address: str, port: int = 0) -> socket.socket:
     with open_namespace(netns) as namespace, entered(namespace):
         server = socket.create_server((address, port))  # with SO_REUSEADDR: a later call binds the same port
@@ -143,7 +149,6 @@ def _family(address: str) -> socket.AddressFamily:
 
 
 def _client(netns: str, seconds: float = _SECONDS, family: socket.AddressFamily = socket.AF_INET) -> socket.socket:
-    with open_namespace(netns) as namespace, entered(namespace):
-        client = socket.socket(family, socket.SOCK_STREAM)
+    client = socket_in(netns, family, socket.SOCK_STREAM)
     client.settimeout(seconds * overload())
     return client

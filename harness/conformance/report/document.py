@@ -9,7 +9,7 @@ from harness.conformance.report.features import Standing
 from harness.conformance.report.heading import verdict
 from harness.conformance.report.plugin_report import PluginReport, plugin_reports
 from harness.conformance.report.transcript import calls
-from harness.conformance.report.wording import TOLD, check_entry, counts, is_shown, kept_facts
+from harness.conformance.report.wording import TOLD, check_entry, counts, is_shown, kept_facts, subject_entry
 from harness.conformance.reproduce import command_of
 
 
@@ -75,12 +75,9 @@ def standing_entry(found: Standing) -> dict[str, object]:
 
 
 def _plugin(report: PluginReport) -> dict[str, object]:
-    subject = report.subject
     return {
-        "network": subject.network.name,
-        "plugin": subject.type,
-        "profile": str(subject.profile),
-        "cni_version": subject.network.cni_version,
+        **subject_entry(report.subject),
+        "cni_version": report.subject.network.cni_version,
         "verdict": report.verdict,
         **standing_entry(report.standing),
         "left_for_good": list(report.left_for_good),
@@ -91,9 +88,7 @@ def _plugin(report: PluginReport) -> dict[str, object]:
 def _entry(finding: Finding, examination: Examination, *, every_transcript: bool) -> dict[str, object]:
     has_transcript = every_transcript or finding.outcome in TOLD or finding.is_intermittent
     return {
-        "network": finding.subject.network.name,
-        "plugin": finding.subject.type,
-        "profile": str(finding.subject.profile),
+        **subject_entry(finding.subject),
         **check_entry(finding.check),
         "outcome": str(finding.outcome),
         "detail": finding.detail,

@@ -5,7 +5,7 @@ from typing import Final
 from xml.etree import ElementTree as ET
 
 from harness.conformance.engine.examination import Examination
-from harness.conformance.finding import Finding, Outcome
+from harness.conformance.finding import NOT_JUDGED, Finding, Outcome
 from harness.conformance.report.heading import circumstances, cut_short
 from harness.conformance.report.plugin_report import PluginReport, plugin_reports
 from harness.conformance.report.wording import counts, notes, paragraph, place
@@ -66,7 +66,7 @@ def _case(suite: ET.Element, finding: Finding, classname: str, examination: Exam
         ET.SubElement(case, "failure", type=str(finding.check.level), message=finding.check.title).text = told
     elif finding.outcome is Outcome.ERROR:
         ET.SubElement(case, "error", type="error", message=printable(finding.detail)).text = told
-    elif finding.outcome in {Outcome.NOT_APPLICABLE, Outcome.NOT_EXAMINED}:
+    elif finding.outcome in NOT_JUDGED:
         ET.SubElement(case, "skipped", message=printable(finding.detail))
     elif finding.outcome is Outcome.WARN:
         ET.SubElement(case, "system-out").text = f"warning ({finding.check.level}): {told}"

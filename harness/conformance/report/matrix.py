@@ -107,4 +107,4 @@ def _sections(rows: Sequence[CheckRow]) -> Iterator[Section]:
 
 def _place(subject: Subject) -> tuple[int, str]:
     """Return a plugin's place, independent of its suite: its position in the list, and its name in words."""
-    return len(subject.before), f"{subject}, network {subject.network.name}"
+    return len(subject.before), subject.place

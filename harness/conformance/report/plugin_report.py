@@ -26,7 +26,7 @@ class PluginReport:
     @property
     def title(self) -> str:
         """The plugin in words: `bridge (interface), network my-network`."""
-        return printable(_name(self.subject))
+        return printable(self.subject.place)
 
     @property
     def verdict(self) -> str:
@@ -68,13 +68,9 @@ class PluginReport:
 def plugin_reports(examination: Examination) -> list[PluginReport]:
     """Return the reports of all plugins of a run, in their order."""
     return [
-        PluginReport(subject, findings, tuple(map(printable, examination.left_for_good.get(_name(subject), ()))))
+        PluginReport(subject, findings, tuple(map(printable, examination.left_for_good.get(subject.place, ()))))
         for subject, findings in by_subject(examination.findings)
     ]
-
-
-def _name(subject: Subject) -> str:
-    return f"{subject}, network {subject.network.name}"
 
 
 def _urgency(finding: Finding) -> tuple[bool, int]:

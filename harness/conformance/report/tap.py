@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from harness.conformance.engine.examination import Examination
-from harness.conformance.finding import Finding, Outcome
+from harness.conformance.finding import NOT_JUDGED, Finding, Outcome
 from harness.conformance.report.heading import heading
 from harness.conformance.report.plugin_report import plugin_reports
 from harness.conformance.report.wording import demand, facts, notes, place, reason
 from harness.output import printable
 
 _ACTIVE: Final = re.compile(r"([\\#])")
-_SKIPPED: Final = (Outcome.NOT_APPLICABLE, Outcome.NOT_EXAMINED)
 _SEVERITY: Final = {Outcome.FAIL: "fail", Outcome.ERROR: "error", Outcome.WARN: "warning"}
 
 
@@ -47,7 +46,7 @@ def _points(examination: Examination) -> Iterator[str]:
 
 
 def _directive(finding: Finding) -> str:
-    if finding.outcome in _SKIPPED:
+    if finding.outcome in NOT_JUDGED:
         return f" # SKIP {_description(reason(finding))}".rstrip()
     if finding.known and finding.outcome in {Outcome.FAIL, Outcome.ERROR}:
         return f" # TODO {_description(finding.known)}"

@@ -74,7 +74,7 @@ def _blocks(
 ) -> Iterator[str]:
     """Yield the paragraphs about one plugin."""
     subject = findings[0].subject
-    headline = f"{subject}, network {printable(subject.network.name)}: {tally(counts(findings))}"
+    headline = f"{printable(subject.place)}: {tally(counts(findings))}"
     yield click.style(headline, bold=True)
     shown = [finding for finding in findings if is_shown(finding, only_failures=only_failures)]
     if brief := [_line(finding) for finding in shown if _is_named(finding, every=every)]:

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 import click
 
 from harness.conformance.catalogue import AnyCheck
-from harness.conformance.finding import Finding, Outcome
+from harness.conformance.finding import NOT_JUDGED, Finding, Outcome
 from harness.conformance.reproduce import Arguments, clean_command, command_of
 from harness.conformance.sentences import Sentence
 from harness.conformance.subject import Subject
@@ -64,6 +64,11 @@ def is_shown(finding: Finding, *, only_failures: bool) -> bool:
     return finding.outcome in {Outcome.FAIL, Outcome.ERROR} or not only_failures
 
 
+def subject_entry(subject: Subject) -> dict[str, object]:
+    """Return the entries of a plugin that all documents have."""
+    return {"network": subject.network.name, "plugin": subject.type, "profile": str(subject.profile)}
+
+
 def check_entry(check: AnyCheck) -> dict[str, object]:
     """Return the entries of a check that all documents have; `effect` is empty if its failure has none."""
     sentence = check.enforced[0]
@@ -108,7 +113,7 @@ def facts(finding: Finding) -> Iterator[tuple[str, str]]:
 
 def paragraph(finding: Finding) -> str:
     """Return the finding in words, one line for each fact, without the plugin and the name of the check."""
-    told = [printable(finding.detail)] if finding.outcome in {Outcome.NOT_APPLICABLE, Outcome.NOT_EXAMINED} else []
+    told = [printable(finding.detail)] if finding.outcome in NOT_JUDGED else []
     told += [f"{name + ':':10}{fact}".replace("\n", "\n" + " " * 10) for name, fact in facts(finding)]
     return "\n".join([finding.check.title, demand(finding.check), *told])
 

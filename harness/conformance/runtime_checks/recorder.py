@@ -6,11 +6,11 @@ numbers of their starts and ends do. No clock is needed.
 """
 
 import json
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from harness.conformance.engine.delegates import with_variables
 from harness.conformance.runtime_checks.networks import PlannedFailure, RecordedNetwork, from_document
 from harness.files import write_atomically
 from skel.strict_json import decode_json
@@ -148,9 +148,7 @@ def read_networks(records: Path) -> list[RecordedNetwork]:
 
 def _script(records: Path, place: int, type: str) -> str:
     values = {"records": records.absolute(), "type": type, "place": place}
-    lines = _SCRIPT.splitlines(keepends=True)
-    lines[1:1] = [f"witness_{key}={shlex.quote(str(value))}\n" for key, value in values.items()]
-    return "".join(lines)
+    return with_variables(_SCRIPT, {f"witness_{key}": value for key, value in values.items()})
 
 
 def _plan(records: Path, type: str, failure: PlannedFailure) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from harness.conformance.engine.delegates import environ_of
 from harness.conformance.runtime_checks.networks import RecordedNetwork
 from harness.conformance.runtime_checks.recorder import read_networks
 from harness.files import write_atomically
@@ -155,7 +156,7 @@ def _call(record: Path, number: int) -> RecordedCall | None:
         type=_text(record / "type"),
         start=number,
         end=int(end) if end else None,
-        environ=_environ((record / "environ").read_bytes()),
+        environ=environ_of(record / "environ"),
         stdin=(record / "stdin").read_bytes(),
         stdout=_text(record / "stdout").encode(),
         code=int(code) if code else None,
@@ -163,11 +164,6 @@ def _call(record: Path, number: int) -> RecordedCall | None:
         netns=_text(record / "netns"),
         found=bool(_text(record / "found")),
     )
-
-
-def _environ(raw: bytes) -> dict[str, str]:
-    pairs = (pair.partition("=") for pair in raw.decode(errors="surrogateescape").split("\0"))
-    return {name: value for name, sign, value in pairs if sign}
 
 
 def _text(path: Path) -> str:
