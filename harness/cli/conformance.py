@@ -24,7 +24,7 @@ from harness.cli.conformance_run import conformance_run, examine_suite, stopped_
 from harness.cli.conformance_runtime import runtime
 from harness.cli.options import Settings, needs_root, verb
 from harness.cli.privileges import obtain_privileges
-from harness.output import emit, message_of, report_width, say, write
+from harness.output import emit, report_width, say, write
 from harness.table import TextTable
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def command(
         raise click.UsageError("none of these checks is for any of these plugins")
     arguments = options.arguments(ctx, settings.bin_dirs)
     examination = made.examination(run, began, arguments, build) if files or not settings.is_table else None
-    unwritten = _write_reports(examination, files) if examination else []
+    unwritten = _write_reports(examination, files) if examination and files else []
     if save_known is not None:
         write_atomically(save_known, known_failures_file(findings).encode())
     if findings and settings.is_table:
@@ -158,16 +158,9 @@ def _folders(settings: Settings, networks: "Sequence[NetworkList]") -> AbstractC
 
 
 def _write_reports(examination: "Examination", files: Mapping[Path, str]) -> list[str]:
-    """Write each file in the form of its ending, and return the messages of those that could not be written."""
-    from harness.conformance.report.formats import write_report
+    from harness.conformance.report.formats import write_reports  # it takes long to import
 
-    errors = []
-    for path, ending in files.items():
-        try:
-            write_report(examination, path, ending)
-        except OSError as error:
-            errors.append(f"the report {path} is missing: {message_of(error)}")
-    return errors
+    return write_reports(examination, files)
 
 
 def _read_known(path: Path | None) -> "KnownFailures":
@@ -204,12 +197,7 @@ def _emit(examination: "Examination", settings: Settings, *, failures: bool) -> 
 
 
 def _print_catalogue(options: ConformanceOptions, settings: Settings) -> None:
-    from harness.conformance.report.listing import (
-        catalogue_document,
-        checks_table,
-        sections_table,
-        unchecked_table,
-    )
+    from harness.conformance.report.listing import catalogue_document, checks_table, sections_table, unchecked_table
     from harness.conformance.sentences import load
 
     checks, sentences = options.checks(), load().values()
@@ -268,7 +256,5 @@ def _launchers(folder: Path) -> dict[str, object]:
     return {}
 
 
-command.add_command(clean)
-command.add_command(matrix)
-command.add_command(runtime)
-command.add_command(session)
+for _below in (clean, matrix, runtime, session):
+    command.add_command(_below)

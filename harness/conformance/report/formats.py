@@ -13,6 +13,7 @@ from harness.conformance.report.page import run_page
 from harness.conformance.report.submission import to_yaml
 from harness.conformance.report.tap import to_tap
 from harness.files import write_atomically
+from harness.output import message_of
 
 FORMATS: Final[Mapping[str, Callable[[Examination], str | bytes]]] = {
     ".html": run_page,
@@ -30,3 +31,14 @@ def write_report(examination: Examination, path: Path, ending: str = "") -> None
     """Write the report in the form of an ending, by default that of `path`. Raises OSError, KeyError."""
     report = FORMATS[ending or path.suffix.lower()](examination)
     write_atomically(path, report.encode() if isinstance(report, str) else report)
+
+
+def write_reports(examination: Examination, files: Mapping[Path, str]) -> list[str]:
+    """Write each file in the form of its ending, and return the messages of those that could not be written."""
+    errors = []
+    for path, ending in files.items():
+        try:
+            write_report(examination, path, ending)
+        except OSError as error:
+            errors.append(f"the report {path} is missing: {message_of(error)}")
+    return errors
