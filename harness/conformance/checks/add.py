@@ -8,7 +8,7 @@ from harness.conformance.engine import expect
 from harness.conformance.engine.failing_adds import fail_at_route, with_unequal_ranges
 from harness.conformance.engine.kernel import links, on_link, routes
 from harness.conformance.engine.node_state import changes
-from harness.conformance.engine.outside_changes import has_interface, lose_namespace, make_interface
+from harness.conformance.engine.outside_changes import has_interface, lose_namespace, make_interface, prepare_all
 from harness.conformance.engine.sequences import demand_ordinary_add
 from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
@@ -142,8 +142,7 @@ def without_namespace_leaves_nothing(trial: Trial) -> None:
 @check("add-bad-prev-result-leaves-nothing", "habit-failed-add-undone", since="0.3.0")
 def bad_prev_result_leaves_nothing(trial: Trial) -> None:
     """ADD that is refused for an invalid previous result leaves the node as it was."""
-    trial.warm_up()
-    trial.prepare(trial.container)
+    prepare_all(trial)
     with trial.unchanged("after ADD was refused for its prevResult"):
         refused = trial.add(prev_result={"cniVersion": trial.version, "ips": [{"address": "no address"}]})
         if refused.exit_code == 0:
@@ -153,8 +152,7 @@ def bad_prev_result_leaves_nothing(trial: Trial) -> None:
 @check("add-late-failure-leaves-nothing", "habit-failed-add-undone", profiles=IN_POD, since="0.3.0")
 def late_failure_leaves_nothing(trial: Trial) -> None:
     """ADD that fails at a route, after all its other work, leaves the node and the container as they were."""
-    trial.warm_up()
-    trial.prepare(trial.container)
+    prepare_all(trial)
     with trial.unchanged("after ADD failed at a route that the kernel refuses"):
         fail_at_route(trial)
 

@@ -17,7 +17,7 @@ from harness.conformance.engine.delegates import (
     DelegateRecord,
     recording,
 )
-from harness.conformance.engine.outside_changes import demand_no_device, lose_namespace, untouched
+from harness.conformance.engine.outside_changes import demand_no_device, lose_namespace, prepare_all
 from harness.conformance.engine.requests import json_object
 from harness.conformance.engine.sequences import clean_up, demand_no_more
 from harness.conformance.engine.trial import Trial
@@ -120,8 +120,7 @@ def undone_after_failed_add(trial: Trial) -> None:
 def failed_add_leaves_nothing(trial: Trial) -> None:
     """ADD whose delegate fails leaves the node and the container as they were."""
     delegate = recording(trial)
-    trial.warm_up()
-    trial.prepare(trial.container)
+    prepare_all(trial)
     with trial.unchanged("after ADD whose delegate has failed"):
         delegate.answer("ADD", FAILURE._replace(after_real=True))
         expect.failed(trial.add(environ=delegate.environ), "the delegate's ADD has failed")
@@ -218,7 +217,8 @@ def delete_fails(trial: Trial) -> None:
 def delete_fails_once(trial: Trial) -> None:
     """DEL after one whose delegate has failed succeeds, and leaves nothing."""
     delegate = recording(trial)
-    before = untouched(trial)
+    prepare_all(trial)
+    before = trial.snapshot()
     expect.succeeded(trial.add(environ=delegate.environ))
     delegate.answer("DEL", FAILURE)
     trial.delete(environ=delegate.environ)

@@ -13,8 +13,8 @@ from harness.conformance.engine.outside_changes import (
     lose_files,
     lose_interface,
     lose_namespace,
+    prepare_all,
     take_interface,
-    untouched,
     untouched_by_any,
 )
 from harness.conformance.engine.requests import ABSENT, Changes
@@ -33,8 +33,7 @@ _USUAL_TABLES: Final = (254, 255)
 @check("del-undoes-add", "del-undoes")
 def undoes_add(trial: Trial) -> None:
     """DEL leaves the node and the container as they were before ADD."""
-    trial.warm_up()
-    trial.prepare(trial.container)
+    prepare_all(trial)
     with trial.unchanged("after ADD and DEL"):
         trial.attach()
         expect.succeeded(trial.delete())
@@ -225,7 +224,8 @@ def leaves_other_interface(trial: Trial) -> None:
 @check("del-after-failed-add", "del-undoes", "del-best-effort", profiles=IN_POD, since="0.3.0")
 def after_failed_add(trial: Trial) -> None:
     """DEL after an ADD that failed late succeeds and leaves nothing."""
-    before = untouched(trial)
+    prepare_all(trial)
+    before = trial.snapshot()
     delegate = fail_at_route(trial)
     expect.succeeded(trial.delete(environ=delegate.environ), "DEL after a failed ADD")
     demand_no_more(trial, before, "after a failed ADD and its DEL")

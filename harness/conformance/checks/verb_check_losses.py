@@ -22,7 +22,7 @@ from harness.conformance.engine.added_objects import (
 )
 from harness.conformance.engine.delegates import recording
 from harness.conformance.engine.kernel import Address
-from harness.conformance.engine.outside_changes import command, lose_interface, succeeds
+from harness.conformance.engine.outside_changes import command, lose_interface, prepare_all, succeeds
 from harness.conformance.engine.requests import Changes, TrialContainer
 from harness.conformance.engine.sequences import clean_up
 from harness.conformance.engine.trial import Trial
@@ -93,8 +93,7 @@ def host_interface_missing(trial: Trial) -> None:
 @check("check-rule-missing", "check-finds-untracked-missing", needs=LOOKS)
 def rule_missing(trial: Trial) -> None:
     """CHECK fails if ADD's entries in the firewall are gone."""
-    trial.warm_up()
-    trial.prepare(trial.container)
+    prepare_all(trial)
     before = firewall_entries(trial)
     trial.attach()
     things = added_firewall_entries(before, firewall_entries(trial))

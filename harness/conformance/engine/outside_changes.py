@@ -95,14 +95,10 @@ def lose_files(trial: Trial) -> bool:
     return bool(found)
 
 
-def untouched(trial: Trial) -> Snapshot:
-    """Return the state before this container's first ADD, with everything that containers share already present.
-
-    The state includes everything that the plugins before the one under test make for this container.
-    """
+def prepare_all(trial: Trial) -> None:
+    """Have everything on the node that containers share, and what the plugins before make for this container."""
     trial.warm_up()
     trial.prepare(trial.container)
-    return trial.snapshot()
 
 
 def untouched_by_any(trial: Trial) -> Snapshot:
