@@ -28,6 +28,10 @@ class ViolationError(Exception):
         """The execution that shows it; otherwise the last one of the plugin."""
         self.follows = follows
 
+    def following(self, check: str) -> "ViolationError":
+        """Return the same violation, which follows from that of another check."""
+        return ViolationError(self.expected, self.got, self.execution, follows=check)
+
 
 class SlowError(ViolationError):
     """The plugin took too long."""

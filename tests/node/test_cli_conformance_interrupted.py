@@ -71,7 +71,7 @@ def interrupted_twice(process: subprocess.Popen[str]) -> str:
 def test_a_second_interruption_breaks_running_checks_off(cli: Cli, tmp_path: Path) -> None:
     shadow(cli, tmp_path, "bridge", f'[ "$CNI_COMMAND" = DEL ] && {{ touch {tmp_path}/hangs; exec sleep 1000000; }}')
     examined = ("conformance", "--plugin", "bridge", "--timeout", "1000000", "--profile", "interface", "-o", "json")
-    asked = ("--jobs", "1", "--check", "add-netns-gone", "--check", "version-result", "--check", "del-twice")
+    asked = ("--jobs", "1", "--check", "add-netns-no-namespace", "--check", "version-result", "--check", "del-twice")
     with cli.background(*examined, *asked) as process:
         until((tmp_path / "hangs").exists)
         printed = interrupted_twice(process)
@@ -159,7 +159,7 @@ def test_interrupted_comparison_keeps_earlier_findings(cli: Cli, tmp_path: Path)
     shadow(cli, tmp_path, "bridge", f'[ "$CNI_COMMAND" = DEL ] && {{ touch {tmp_path}/hangs; exec sleep 1000000; }}')
     folders = ("--bin-dir", f"hanging={cli.environment['CNI_PATH']}", "--bin-dir", f"later={cli.bin_dir}")
     examined = ("--plugin", "bridge", "--timeout", "1000000", "--profile", "interface", "--jobs", "1", "-o", "json")
-    asked = ("--check", "add-netns-gone", "--check", "version-result", "--check", "del-twice")
+    asked = ("--check", "add-netns-no-namespace", "--check", "version-result", "--check", "del-twice")
     saved = ("--save", str(tmp_path / "page.md"), "--reports", str(tmp_path / "reports"))
     with cli.background("conformance", "matrix", *folders, *examined, *asked, *saved) as process:
         until((tmp_path / "hangs").exists)

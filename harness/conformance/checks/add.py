@@ -122,14 +122,16 @@ def netns_gone(trial: Trial) -> None:
     expect.failed(trial.add(), f"there is nothing at {trial.container.netns}")
 
 
-@check("add-netns-no-namespace", "exit-code", profiles=_INTERFACE)
+@check("add-netns-no-namespace", "exit-code", profiles=_INTERFACE, needs=("add-netns-gone",))
 def netns_no_namespace(trial: Trial) -> None:
     """ADD fails if CNI_NETNS is the path of a file that is no namespace."""
     execution = trial.add(environ={"CNI_NETNS": "/dev/null"})
     expect.failed(execution, "/dev/null is no namespace")
 
 
-@check("add-without-namespace-leaves-nothing", "habit-failed-add-undone", profiles=_INTERFACE)
+@check(
+    "add-without-namespace-leaves-nothing", "habit-failed-add-undone", profiles=_INTERFACE, needs=("add-netns-gone",)
+)
 def without_namespace_leaves_nothing(trial: Trial) -> None:
     """ADD that fails because the namespace is missing leaves the node as it was."""
     trial.warm_up()

@@ -31,7 +31,7 @@ _WRONG: Final[dict[str, tuple[object, object]]] = {
 }
 
 
-@check("containerd-stops", "habit-del-empty-netns", "del-repeated", needs=("del-twice", "del-netns-empty"))
+@check("containerd-stops", "habit-del-empty-netns", "del-repeated", needs=("del-twice", "del-netns-gone"))
 def containerd_stops(trial: Trial) -> None:
     """DEL comes with the namespace, and again with an empty CNI_NETNS if the pod is stopped twice and removed."""
     with as_before(trial, "after the last DEL"):

@@ -31,8 +31,9 @@ _MALFORMED: Final[dict[str, object]] = {
 @check("args-passed-over", "convention-args-ignored")
 def args_passed_over(trial: Trial) -> None:
     """Unknown keys in args are ignored."""
-    labels = [{"key": "app", "value": "web"}]
-    round_trip(trial, "with labels in args", config={"args": {"cni": {"labels": labels}, "org.example": {"any": [1]}}})
+    labels, unknown = {"labels": [{"key": "app", "value": "web"}]}, {"org.example": {"any": [1]}}
+    round_trip(trial, "with labels in args", config={"args": {"cni": labels} | unknown})
+    round_trip(trial, "with args that lack cni", config={"args": unknown})
 
 
 @check("args-ips", "convention-args-ips", profiles=GIVING_ADDRESSES, attachments=2)

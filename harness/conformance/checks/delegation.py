@@ -30,6 +30,7 @@ from skel.strict_json import decode_output
 from skel.versions import VERB_SINCE
 
 _FORWARDS_GC: Final = ("delegate-gc",)
+_FORWARDS: Final = (*_FORWARDS_GC, *LOOKS, "delegate-check")
 _OF_SHELLS: Final = frozenset({"CNI_COMMAND", "OLDPWD", "PWD", "SHLVL", "_"})
 """Variables that differ by their nature, or that a shell changes by itself: a plugin may be a shell script."""
 _OF_INTERFACES: Final = frozenset({"CNI_IFNAME"})
@@ -64,7 +65,7 @@ def addresses_applied(trial: Trial) -> None:
         raise ViolationError(f"{', '.join(sorted(wanted))} in the result, as the delegate gave it", "other ips", added)
 
 
-@check("delegate-environment", "delegate-environment", "delegate-same-request", profiles=IN_POD, needs=_FORWARDS_GC)
+@check("delegate-environment", "delegate-environment", "delegate-same-request", profiles=IN_POD, needs=_FORWARDS)
 def environment(trial: Trial) -> None:
     """The delegate gets all the variables that the plugin got, whatever their names are."""
     delegate = recording(trial)
@@ -79,7 +80,7 @@ def environment(trial: Trial) -> None:
             raise ViolationError(f"the variables {', '.join(lost)} passed on as they came, at {verb}", got, executed)
 
 
-@check("delegate-configuration", "delegate-configuration", "delegate-same-request", profiles=IN_POD, needs=_FORWARDS_GC)
+@check("delegate-configuration", "delegate-configuration", "delegate-same-request", profiles=IN_POD, needs=_FORWARDS)
 def configuration(trial: Trial) -> None:
     """The delegate gets the whole configuration that the plugin got, and not just its own part."""
     delegate = recording(trial, named=True)
@@ -116,14 +117,25 @@ def undone_after_failed_add(trial: Trial) -> None:
         raise ViolationError("DEL after the delegate's failed ADD", "DEL before it, or another ADD after it", added)
 
 
-@check("delegate-failed-add-leaves-nothing", "habit-failed-add-undone", "delegate-failed-add", profiles=IN_POD)
+@check(
+    "delegate-failed-add-leaves-nothing",
+    "habit-failed-add-undone",
+    "delegate-failed-add",
+    profiles=IN_POD,
+    needs=("add-late-failure-leaves-nothing",),
+)
 def failed_add_leaves_nothing(trial: Trial) -> None:
     """ADD whose delegate fails leaves the node and the container as they were."""
     delegate = recording(trial)
     prepare_all(trial)
-    with trial.unchanged("after ADD whose delegate has failed"):
-        delegate.answer("ADD", FAILURE._replace(after_real=True))
-        expect.failed(trial.add(environ=delegate.environ), "the delegate's ADD has failed")
+    try:
+        with trial.unchanged("after ADD whose delegate has failed"):
+            delegate.answer("ADD", FAILURE._replace(after_real=True))
+            expect.failed(trial.add(environ=delegate.environ), "the delegate's ADD has failed")
+    except ViolationError as error:
+        if [each.verb for each in delegate.records()][-1:] == ["ADD"]:
+            raise error.following("delegate-undone-after-failed-add") from None
+        raise
 
 
 @check("delegate-error-passed-on", "skel-error-once", profiles=IN_POD)

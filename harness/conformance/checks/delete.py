@@ -136,7 +136,7 @@ def nothing_known(trial: Trial) -> None:
     _delete_without_namespace(trial, "after DEL with no more than the names", environ=environ, prev_result=ABSENT)
 
 
-@check("del-interface-gone", "del-repeated", profiles=IN_POD)
+@check("del-interface-gone", "del-repeated", profiles=IN_POD, needs=("del-twice",))
 def interface_gone(trial: Trial) -> None:
     """DEL succeeds if another program has removed the interface from the container."""
     trial.attach()

@@ -32,7 +32,12 @@ def nerdctl_about(trial: Trial) -> None:
         raise ViolationError('"CNI NAME plugin vX.Y.Z" as the first line on stderr', said, execution)
 
 
-@check("nerdctl-del-before-add", "habit-del-before-add", "del-repeated", needs=("del-twice", "del-never-added"))
+@check(
+    "nerdctl-del-before-add",
+    "habit-del-before-add",
+    "del-repeated",
+    needs=("del-twice", "del-never-added", "del-netns-gone"),
+)
 def nerdctl_del_before_add(trial: Trial) -> None:
     """DEL comes before every ADD, with an empty CNI_NETNS and no prevResult, and leaves the node as it was."""
     with as_before(trial, "after DEL before ADD"):

@@ -70,7 +70,7 @@ def add_gateway(_: Trial, result: Result) -> Iterator[Mismatch]:
             yield Mismatch(f"a gateway of the family of {address}, and another address", str(gateway))
 
 
-@check("add-interface-index", "add-result-interface-index", profiles=IN_POD)
+@check("add-interface-index", "add-result-interface-index", profiles=IN_POD, needs=("add-sandbox",))
 def add_interface_index(trial: Trial) -> None:
     """Each address has the index of its interface in the list of interfaces."""
     if not demand_true_result(trial, _wrong_indices).interfaces:

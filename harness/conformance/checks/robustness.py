@@ -61,7 +61,7 @@ def stdin_megabyte(trial: Trial) -> None:
         try:
             round_trip(trial, "with a byte of unknown args in the configuration", config={"args": _ballast(1)})
         except ViolationError as error:  # the key is at fault, and not the size
-            raise ViolationError(error.expected, error.got, error.execution, follows="args-passed-over") from None
+            raise error.following("args-passed-over") from None
         raise
 
 

@@ -35,7 +35,7 @@ def null_in_prev_result(trial: Trial) -> None:
     round_trip_rewritten(trial, _with_nulls, "nulls in prevResult")
 
 
-@check("empty-variables", "habit-empty-variables")
+@check("empty-variables", "habit-empty-variables", needs=("del-twice", "del-netns-gone"))
 def empty_variables(trial: Trial) -> None:
     """CNI_ARGS, and CNI_NETNS for DEL, may be set and empty."""
     with as_before(trial, "after DEL with CNI_ARGS empty"):

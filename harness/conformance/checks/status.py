@@ -115,7 +115,13 @@ def forwarded(trial: Trial) -> None:
     delegate.demand("STATUS", trial.status(environ=delegate.environ), "since STATUS was asked")
 
 
-@check("status-of-delegate-fails", "status-delegated-error", "status-prevents-nothing", profiles=IN_POD)
+@check(
+    "status-of-delegate-fails",
+    "status-delegated-error",
+    "status-prevents-nothing",
+    profiles=IN_POD,
+    needs=("status-forwarded",),
+)
 def of_delegate_fails(trial: Trial) -> None:
     """STATUS fails if the delegate's STATUS fails, and ADD, CHECK and DEL go on working."""
     delegate = recording(trial)

@@ -17,7 +17,7 @@ _MAKES_GATEWAY: Final = ("isGateway", "isDefaultGateway")
 _MTU_SINCE: Final = "1.1.0"
 
 
-@check("add-tells-interfaces", "add-result-interfaces", profiles=IN_POD)
+@check("add-tells-interfaces", "add-result-interfaces", profiles=IN_POD, needs=("add-sandbox",))
 def add_tells_interfaces(trial: Trial) -> None:
     """The result lists every interface that ADD has made, in the container and on the node."""
     trial.warm_up()
@@ -54,6 +54,7 @@ def add_sandbox(trial: Trial, result: Result) -> Iterator[Mismatch]:
     "add-result-sandbox-host",
     "add-result-interfaces",
     profiles=IN_POD,
+    needs=("add-sandbox",),
 )
 def add_interfaces_exist(trial: Trial, result: Result) -> Iterator[Mismatch]:
     """Each interface of the result is in the place of its sandbox: the container, or the node if that is empty."""

@@ -15,11 +15,13 @@ from harness.snapshot import Difference
 from skel.errors import CniError
 from skel.result import Result
 from skel.strict_json import decode_output
+from skel.versions import at_least
 
 _QUOTED = 400
 """Characters of an output in a finding."""
 _ROUNDED_FROM = 10.0
 """Seconds that are told without decimals."""
+_CODES_SINCE = "1.0.0"
 _NO_OBJECT = "error-object"
 """The check that examines error objects."""
 
@@ -48,6 +50,11 @@ def failed(execution: Execution, what: str, *, follows: str = "") -> Execution:
     if execution.exit_code == 0:
         raise ViolationError(expected, f"success (exit code 0){_said(execution)}", execution, follows=follows)
     return execution
+
+
+def codes_of(version: str, *codes: int) -> Sequence[int]:
+    """Return the codes that an error has to have, one of these; none before 1.0.0, which gave 4 to 7 their meanings."""
+    return codes if at_least(version, _CODES_SINCE) else ()
 
 
 def refused(
