@@ -17,7 +17,7 @@ import click
 from harness.table import TextTable
 
 _UNITS: Final = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-_OUR_ROOMS: Final = frozenset({"harness", "netlink", "skel"})
+_OUR_ROOMS: Final = frozenset({"api", "harness", "netlink", "skel"})
 _LONG_ID: Final = re.compile(r"(?<![0-9a-f])([0-9a-f]{12})[0-9a-f]{52}(?![0-9a-f])")
 """A container ID in containerd's form."""
 UNPRINTABLE: Final = re.compile(

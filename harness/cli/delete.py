@@ -12,7 +12,7 @@ from harness.output import say
 from harness.table import TextTable
 
 if TYPE_CHECKING:
-    from harness.kubelet.v1 import V1Pod
+    from api.pod import V1Pod
     from harness.runtime.node_snapshot import StateBefore
     from harness.runtime.pod_lifecycle import PodRuntime
     from harness.snapshot import Difference

@@ -26,7 +26,7 @@ from harness.table import TextTable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from harness.kubelet.v1 import V1Pod
+    from api.pod import V1Pod
 
 _LOOK_S = 0.2
 _JOBS = 8

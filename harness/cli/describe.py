@@ -12,10 +12,10 @@ from harness.cli.options import Settings, complete_pod, namespace_option, needs_
 from harness.output import on_one_line, write
 
 if TYPE_CHECKING:
+    from api.container import V1Container
+    from api.pod import V1Pod
+    from api.status import V1ContainerState, V1ContainerStatus, V1PodStatus
     from harness.kubelet.events import Event
-    from harness.kubelet.v1 import V1Pod
-    from harness.kubelet.v1_container import V1Container
-    from harness.kubelet.v1_status import V1ContainerState, V1ContainerStatus, V1PodStatus
 
 _WIDTH = 18
 _WIDTH_OF_CONTAINERS = 20

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 if TYPE_CHECKING:
-    from harness.kubelet.v1 import V1Pod
-    from harness.kubelet.v1_status import V1ContainerStatus, V1PodStatus
+    from api.pod import V1Pod
+    from api.status import V1ContainerStatus, V1PodStatus
 
 _KINDS: Final = ("pod", "pods", "po")
 

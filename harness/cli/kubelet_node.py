@@ -19,10 +19,10 @@ from harness.output import say
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from api.pod import V1Pod
+    from api.status import V1PodStatus
     from harness.cri.service import ImageService, RuntimeService
     from harness.kubelet.assembly import Assembled
-    from harness.kubelet.v1 import V1Pod
-    from harness.kubelet.v1_status import V1PodStatus
     from harness.runtime.pods import Pod, PodRecordError
 
 DEFAULT_TIMEOUT_S = 30.0
@@ -191,8 +191,8 @@ def run_pass(assembled: "Assembled", is_over: "Callable[[], bool]") -> None:
 
 def pods_on_record(settings: Settings) -> "list[tuple[V1Pod, V1PodStatus]]":
     """Return the pods that kubelet has taken on, with the statuses that it told last."""
+    from api.status import V1PodStatus
     from harness.kubelet.pod_records import PodRecords
-    from harness.kubelet.v1_status import V1PodStatus
 
     records = PodRecords(settings.kubelet_paths())
     return [(pod, records.status(pod.metadata.uid) or V1PodStatus(phase="Pending")) for pod in records.pods()]

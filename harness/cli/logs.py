@@ -17,9 +17,9 @@ from harness.files import open_regular
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from harness.kubelet.v1 import V1Pod
-    from harness.kubelet.v1_container import V1Container
-    from harness.kubelet.v1_status import V1PodStatus
+    from api.container import V1Container
+    from api.pod import V1Pod
+    from api.status import V1PodStatus
 
 _LOOK_S = 0.2
 _CRI_FIELDS = 4

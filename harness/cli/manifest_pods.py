@@ -18,9 +18,9 @@ from harness.output import age, message_of, say
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from api.pod import V1Pod
+    from api.status import V1PodStatus
     from harness.cri.service import RuntimeService
-    from harness.kubelet.v1 import V1Pod
-    from harness.kubelet.v1_status import V1PodStatus
 
 
 def pods_at_present(settings: Settings) -> "list[tuple[V1Pod, V1PodStatus]]":

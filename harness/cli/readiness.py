@@ -16,10 +16,10 @@ from harness.cli.options import Settings
 from harness.output import printable
 
 if TYPE_CHECKING:
+    from api.pod import V1Pod
+    from api.status import V1PodStatus
     from harness.kubelet.events import Event
     from harness.kubelet.readiness import Failure
-    from harness.kubelet.v1 import V1Pod
-    from harness.kubelet.v1_status import V1PodStatus
 
 POLL_S = 0.1
 _LOG_LINES = 3

@@ -27,8 +27,8 @@ from harness.output import say
 from harness.table import TextTable
 
 if TYPE_CHECKING:
+    from api.pod import V1ConfigMap, V1Pod
     from harness.kubelet.assembly import Assembled
-    from harness.kubelet.v1 import V1ConfigMap, V1Pod
 
 
 @verb("run")

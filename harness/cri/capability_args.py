@@ -6,9 +6,9 @@ containerd: internal/cri/server/sandbox_run.go (cniNamespaceOpts).
 from collections.abc import Mapping
 from typing import Final
 
+from api.quantity import QuantityError, quantity_value
 from harness.cri.messages import PodSandboxConfig
 from harness.cri.service import RuntimeServiceError
-from harness.quantity import QuantityError, quantity_value
 from harness.runtime.unserved_requests import (
     BANDWIDTH,
     EGRESS_ANNOTATION,

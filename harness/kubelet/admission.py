@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from api.container import V1ContainerPort
+from api.pod import V1Pod
 from harness.kubelet.pod_containers import is_sidecar
 from harness.kubelet.pod_resources import pod_requests
-from harness.kubelet.v1 import V1Pod
-from harness.kubelet.v1_container import V1ContainerPort
 
 MAX_PODS: Final = 110
 """kubelet's default for `--max-pods`."""

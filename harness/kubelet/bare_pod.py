@@ -1,7 +1,7 @@
 """A bare pod, which `add` makes, as the API shows pods: names, phase and addresses, and no containers."""
 
-from harness.kubelet.v1 import V1Pod
-from harness.kubelet.v1_status import PENDING, RUNNING, V1PodCondition, V1PodStatus
+from api.pod import V1Pod
+from api.status import PENDING, RUNNING, V1PodCondition, V1PodStatus
 from harness.runtime.pods import Pod
 
 _UNKNOWN = "Unknown"

@@ -9,12 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from api.container import V1Container
+from api.pod import V1Pod
+from api.quantity import quantity_milli, quantity_value
 from harness.cri.builtin import control_groups
 from harness.cri.messages import Resources
 from harness.kubelet.pod_resources import BEST_EFFORT, BURSTABLE, GUARANTEED, pod_limits, pod_requests, qos_class
-from harness.kubelet.v1 import V1Pod
-from harness.kubelet.v1_container import V1Container
-from harness.quantity import quantity_milli, quantity_value
 
 _PERIOD_US: Final = 100_000
 _LEAST_QUOTA_US: Final = 1_000

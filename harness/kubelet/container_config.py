@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from api.container import V1Container, V1SecurityProfile, V1VolumeMount
+from api.formats import format_pod
+from api.pod import V1Pod
 from harness.cri.messages import (
     ContainerConfig,
     ContainerMetadata,
@@ -18,12 +21,9 @@ from harness.cri.messages import (
 )
 from harness.kubelet.cgroups import container_resources
 from harness.kubelet.environment import EnvironmentSources, expanded, variables
-from harness.kubelet.formats import format_pod
 from harness.kubelet.labels import container_annotations, container_labels
 from harness.kubelet.start_errors import StartError
 from harness.kubelet.sub_paths import bound_sub_path
-from harness.kubelet.v1 import V1Pod
-from harness.kubelet.v1_container import V1Container, V1SecurityProfile, V1VolumeMount
 
 _SECCOMP_FILES: Final = Path("/var/lib/kubelet/seccomp")
 """kubelet's folder for seccomp profiles of the type Localhost."""

@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from api.container import V1Container
+from api.formats import format_duration
 from harness.cri.messages import Image
 from harness.cri.service import ImageService, RuntimeServiceError
 from harness.kubelet.backoff import Backoff
 from harness.kubelet.events import NORMAL, WARNING
-from harness.kubelet.formats import format_duration
 from harness.kubelet.start_errors import StartError
-from harness.kubelet.v1_container import V1Container
 
 Recorder = Callable[[str, str, str], None]
 """Records an event of a container: type, reason, message."""

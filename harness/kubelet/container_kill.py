@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from api.container import V1Container
+from api.pod import V1Pod
 from fast_stdlib import recorded_by, recorder
 from harness.cri.messages import ContainerState, ContainerStatus
 from harness.cri.service import NotFoundError, RuntimeService, RuntimeServiceError
 from harness.kubelet.events import NORMAL, WARNING, EventRecorder
 from harness.kubelet.handlers import HookError, HookPlace, OnNode, run_hook
 from harness.kubelet.pod_containers import container_of, field_path, is_sidecar
-from harness.kubelet.v1 import V1Pod
-from harness.kubelet.v1_container import V1Container
 
 _LEAST_GRACE_S: Final = 2  # kubelet's minimumGracePeriodInSeconds
 _PARALLEL: Final = 32

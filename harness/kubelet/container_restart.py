@@ -2,10 +2,10 @@
 
 from typing import Final
 
+from api.container import V1Container
+from api.pod import V1Pod
 from harness.cri.messages import ContainerState, ContainerStatus
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
-from harness.kubelet.v1 import V1Pod
-from harness.kubelet.v1_container import V1Container
 
 ON_FAILURE: Final = "OnFailure"
 NEVER: Final = "Never"

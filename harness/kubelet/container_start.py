@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
 
+from api.container import V1Container
+from api.pod import V1Pod
 from harness.cri.messages import ContainerConfig, PodSandboxConfig
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.container_config import MountedVolume, MountSources, container_config
@@ -21,8 +23,6 @@ from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pod_containers import field_path
 from harness.kubelet.runtime_pod_status import RuntimePodStatus, new_message_file
 from harness.kubelet.start_errors import StartError
-from harness.kubelet.v1 import V1Pod
-from harness.kubelet.v1_container import V1Container
 
 _LOG_NAME: Final = re.compile(r"(\d+)\.log")
 _LONGEST_NAME: Final = 255  # bytes of a file's name (NAME_MAX of limits.h)

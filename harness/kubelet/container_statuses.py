@@ -3,20 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from harness.cri.messages import ContainerState, ContainerStatus
-from harness.kubelet.container_restart import (
-    any_regular_container_created,
-    has_succeeded,
-    should_container_be_restarted,
-)
-from harness.kubelet.formats import format_time
-from harness.kubelet.labels import RESTART_COUNT
-from harness.kubelet.pod_containers import is_sidecar
-from harness.kubelet.runtime_pod_status import RuntimePodStatus
-from harness.kubelet.start_errors import ReasonCache
-from harness.kubelet.v1 import V1Pod
-from harness.kubelet.v1_container import V1Container
-from harness.kubelet.v1_status import (
+from api.container import V1Container
+from api.formats import format_time
+from api.pod import V1Pod
+from api.status import (
     V1ContainerState,
     V1ContainerStatus,
     V1ContainerUser,
@@ -25,6 +15,16 @@ from harness.kubelet.v1_status import (
     V1StateTerminated,
     V1StateWaiting,
 )
+from harness.cri.messages import ContainerState, ContainerStatus
+from harness.kubelet.container_restart import (
+    any_regular_container_created,
+    has_succeeded,
+    should_container_be_restarted,
+)
+from harness.kubelet.labels import RESTART_COUNT
+from harness.kubelet.pod_containers import is_sidecar
+from harness.kubelet.runtime_pod_status import RuntimePodStatus
+from harness.kubelet.start_errors import ReasonCache
 
 CONTAINER_CREATING: Final = "ContainerCreating"
 POD_INITIALIZING: Final = "PodInitializing"

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from api.formats import format_pod
+from api.pod import V1Pod
 from harness.cri.messages import DNSConfig
-from harness.kubelet.formats import format_pod
-from harness.kubelet.v1 import V1Pod
 from harness.runtime.resolv_conf import HOST_RESOLV_CONF
 
 _MAXIMUM_SERVERS: Final = 3  # these limits: Kubernetes' core/validation (MaxDNSNameservers and others)

@@ -12,13 +12,13 @@ from fractions import Fraction
 from math import ceil
 from typing import Final
 
+from api.container import V1Container, V1EnvFromSource, V1EnvVar, V1KeyRef, V1ResourceFieldRef
+from api.pod import V1Pod
+from api.quantity import quantity_milli
 from harness.cri.messages import KeyValue
 from harness.kubelet.pod_containers import container_of
 from harness.kubelet.pod_records import ConfigMaps
 from harness.kubelet.start_errors import StartError
-from harness.kubelet.v1 import V1Pod
-from harness.kubelet.v1_container import V1Container, V1EnvFromSource, V1EnvVar, V1KeyRef, V1ResourceFieldRef
-from harness.quantity import quantity_milli
 
 _REFERENCE: Final = re.compile(r"\$(?:\$|\((?P<name>[^)]*)\))")
 _SUBSCRIPT: Final = re.compile(r"metadata\.(?P<map>labels|annotations)\['(?P<key>.*)'\]")

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from harness.kubelet.formats import format_time
-from harness.kubelet.v1 import V1Pod
+from api.formats import format_time
+from api.pod import V1Pod
 from skel.decoders import integer, string
 from skel.errors import CniError
 from skel.record import Record, field

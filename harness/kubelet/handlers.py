@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol, TypeVar
 
+from api.container import V1Container, V1Handler, V1HTTPGetAction, V1TCPSocketAction
+from api.formats import format_pod, format_strings
+from api.pod import V1Pod
 from harness.cri.service import RuntimeService, RuntimeServiceError
-from harness.kubelet.formats import format_pod, format_strings
-from harness.kubelet.v1 import V1Pod
-from harness.kubelet.v1_container import V1Container, V1Handler, V1HTTPGetAction, V1TCPSocketAction
 
 T = TypeVar("T")
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from api.pod import V1HostAlias, V1Pod
 from harness.files import write_atomically
-from harness.kubelet.v1 import V1HostAlias, V1Pod
 
 _HOST_FILE: Final = Path("/etc/hosts")
 _LONGEST_NAME: Final = 63

@@ -11,6 +11,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
+from api.pod import V1Metadata, V1Pod
+from api.status import FAILED, V1PodStatus
 from fast_stdlib import span
 from harness.cri.messages import PodSandboxMetadata
 from harness.cri.service import RuntimeService, RuntimeServiceError
@@ -27,8 +29,6 @@ from harness.kubelet.pod_workers import PodFunctions, PodWorkers
 from harness.kubelet.probe_results import Probes, ProbeUpdate
 from harness.kubelet.runtime_pod_status import runtime_pod_status
 from harness.kubelet.sources import RUN_SOURCE
-from harness.kubelet.v1 import V1Metadata, V1Pod
-from harness.kubelet.v1_status import FAILED, V1PodStatus
 
 _HOUSEKEEPING_S: Final = 2.0  # kubelet's housekeepingPeriod
 _GARBAGE_S: Final = 60.0  # its ContainerGCPeriod

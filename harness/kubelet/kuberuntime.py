@@ -8,6 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
+from api.container import V1Container
+from api.formats import format_duration, format_pod
+from api.pod import V1Pod
 from fast_stdlib import span
 from harness.cri.messages import ContainerState, NamespaceMode, PodSandboxConfig
 from harness.cri.service import RuntimeService, RuntimeServiceError
@@ -17,7 +20,6 @@ from harness.kubelet.container_kill import ContainerKiller
 from harness.kubelet.container_start import ContainerStarter, PodSandbox
 from harness.kubelet.dns import pod_dns
 from harness.kubelet.events import NORMAL, WARNING, EventRecorder
-from harness.kubelet.formats import format_duration, format_pod
 from harness.kubelet.labels import container_hash
 from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pod_actions import ContainerToKill, PodActions, compute_pod_actions, probe_grace_period
@@ -26,8 +28,6 @@ from harness.kubelet.probe_results import Probes
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.sandbox_config import pod_sandbox_config
 from harness.kubelet.start_errors import StartError
-from harness.kubelet.v1 import V1Pod
-from harness.kubelet.v1_container import V1Container
 from harness.runtime.unserved_requests import BANDWIDTH, PORT_MAPPINGS
 
 START_CONTAINER = "StartContainer"

@@ -3,8 +3,8 @@
 import json
 from typing import Final
 
-from harness.kubelet.v1 import V1Pod
-from harness.kubelet.v1_container import V1Container
+from api.container import V1Container
+from api.pod import V1Pod
 
 POD_NAME: Final = "io.kubernetes.pod.name"
 POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"

@@ -5,8 +5,8 @@ Layout and modes are those of /var/lib/kubelet and /var/log/pods (kubelet's kube
 
 from pathlib import Path
 
-from harness.kubelet.v1 import V1Pod
-from harness.kubelet.v1_container import V1Container
+from api.container import V1Container
+from api.pod import V1Pod
 
 _VOLUME_KINDS = {"empty_dir": "kubernetes.io~empty-dir", "config_map": "kubernetes.io~configmap"}
 

@@ -9,6 +9,8 @@ kept running.
 
 from typing import Final, NamedTuple
 
+from api.container import V1Container
+from api.pod import V1Pod
 from harness.cri.messages import ContainerState, ContainerStatus
 from harness.kubelet.container_restart import (
     NEVER,
@@ -22,8 +24,6 @@ from harness.kubelet.labels import CONTAINER_HASH, container_hash
 from harness.kubelet.pod_containers import is_sidecar
 from harness.kubelet.probe_results import ProbeResult, Probes
 from harness.kubelet.runtime_pod_status import RuntimePodStatus, sandbox_change
-from harness.kubelet.v1 import V1Pod
-from harness.kubelet.v1_container import V1Container
 
 LIVENESS_PROBE: Final = "LivenessProbe"
 STARTUP_PROBE: Final = "StartupProbe"

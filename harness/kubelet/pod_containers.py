@@ -1,7 +1,7 @@
 """The containers of a pod's manifest: by name, by kind, and as events name them."""
 
-from harness.kubelet.v1 import V1Pod
-from harness.kubelet.v1_container import V1Container
+from api.container import V1Container
+from api.pod import V1Pod
 
 
 def all_containers(pod: V1Pod) -> list[V1Container]:

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from api.pod import V1Pod
+from api.status import FAILED, PENDING, RUNNING, SUCCEEDED, V1ContainerStatus
 from harness.kubelet.container_restart import restarts_after_exit
 from harness.kubelet.labels import is_static
 from harness.kubelet.pod_containers import is_sidecar
-from harness.kubelet.v1 import V1Pod
-from harness.kubelet.v1_status import FAILED, PENDING, RUNNING, SUCCEEDED, V1ContainerStatus
 
 
 class _Init(NamedTuple):

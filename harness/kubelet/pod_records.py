@@ -13,12 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from api.formats import format_time
+from api.pod import V1ConfigMap, V1Pod
+from api.status import V1PodStatus
 from harness.files import remove_tree, write_atomically
-from harness.kubelet.formats import format_time
 from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pod_containers import all_containers
-from harness.kubelet.v1 import V1ConfigMap, V1Pod
-from harness.kubelet.v1_status import V1PodStatus
 from skel.errors import CniError
 from skel.record import Record
 from skel.strict_json import decode_json

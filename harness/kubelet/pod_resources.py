@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from api.container import V1Container
+from api.pod import V1Pod
+from api.quantity import parse_quantity, quantity_milli, quantity_value
 from harness.kubelet.pod_containers import is_sidecar
-from harness.kubelet.v1 import V1Pod
-from harness.kubelet.v1_container import V1Container
-from harness.quantity import parse_quantity, quantity_milli, quantity_value
 
 GUARANTEED: Final = "Guaranteed"
 BURSTABLE: Final = "Burstable"

@@ -20,9 +20,9 @@ finished worker ignores requests. Housekeeping forgets it when its manifest is g
 from enum import StrEnum
 from typing import Final
 
+from api.status import FAILED, SUCCEEDED
 from harness.cri.messages import ContainerState, PodSandboxState
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
-from harness.kubelet.v1_status import FAILED, SUCCEEDED
 from harness.transitions import Transitions
 
 

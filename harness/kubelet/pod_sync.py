@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
 
+from api.pod import V1Pod
+from api.status import V1PodStatus
 from fast_stdlib import span, span_note
 from harness.cri.messages import ContainerState
 from harness.cri.service import RuntimeService, RuntimeServiceError
@@ -16,8 +18,6 @@ from harness.kubelet.pod_records import PodRecords
 from harness.kubelet.probe_results import Probes
 from harness.kubelet.runtime_pod_status import RuntimePodStatus, runtime_pod_status
 from harness.kubelet.start_errors import ReasonCache
-from harness.kubelet.v1 import V1Pod
-from harness.kubelet.v1_status import V1PodStatus
 
 
 class VolumeError(Exception):

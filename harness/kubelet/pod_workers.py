@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from api.pod import V1Pod
 from fast_stdlib import recorded_by, recorder, span
 from harness.kubelet.container_kill import grace_period
 from harness.kubelet.network_ready import NETWORK_NOT_READY
 from harness.kubelet.pod_states import POD_LIFE, PodEvent, PodWorkerState
 from harness.kubelet.pod_sync import SyncError
-from harness.kubelet.v1 import V1Pod
 
 _SYNC_FREQUENCY_S: Final = 60.0  # kubelet's --sync-frequency
 _BACKOFF_S: Final = 10.0  # its backOffPeriod

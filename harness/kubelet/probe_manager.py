@@ -3,6 +3,8 @@
 import threading
 from typing import Final, NamedTuple
 
+from api.container import V1Container, V1Probe
+from api.pod import V1Pod
 from harness.cri.messages import ContainerState
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.container_restart import should_container_be_restarted
@@ -21,8 +23,6 @@ from harness.kubelet.probe_worker import (
     probe_once,
 )
 from harness.kubelet.runtime_pod_status import RuntimePodStatus, runtime_pod_status
-from harness.kubelet.v1 import V1Pod
-from harness.kubelet.v1_container import V1Container, V1Probe
 
 _NODE_ADDRESS: Final = "127.0.0.1"
 

@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
+from api.container import V1Container, V1Probe
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.handlers import HandlerError, OnNode, Response, connect, http_get
 from harness.kubelet.probe_results import ProbeResult, ProbeResults
-from harness.kubelet.v1_container import V1Container, V1Probe
 
 STARTUP: Final = "Startup"
 READINESS: Final = "Readiness"

@@ -3,9 +3,9 @@
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from api.status import V1ContainerStatus, V1PodStatus, V1StateTerminated
 from harness.kubelet.api_status import is_terminal_phase
 from harness.kubelet.events import WARNING, Event
-from harness.kubelet.v1_status import V1ContainerStatus, V1PodStatus, V1StateTerminated
 
 _INIT: Final = "init container"
 _CONTAINER: Final = "container"

@@ -10,11 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from api.pod import V1Pod
 from harness.cri.messages import ContainerState, ContainerStatus, NamespaceMode, PodSandboxState, PodSandboxStatus
 from harness.cri.service import NotFoundError, RuntimeService
 from harness.files import read_end
 from harness.kubelet.labels import POD_UID, TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE_POLICY
-from harness.kubelet.v1 import V1Pod
 
 _FILE_BYTES: Final = 4096
 _LOG_BYTES: Final = 2048

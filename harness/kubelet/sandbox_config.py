@@ -1,9 +1,9 @@
 """The request for a pod's sandbox (kubelet's generatePodSandboxConfig, kuberuntime_sandbox.go)."""
 
+from api.pod import V1Pod
 from harness.cri.messages import DNSConfig, NamespaceMode, PodSandboxConfig, PodSandboxMetadata, PortMapping
 from harness.kubelet.hosts_file import kernel_hostname
 from harness.kubelet.labels import pod_labels
-from harness.kubelet.v1 import V1Pod
 
 
 def pod_sandbox_config(

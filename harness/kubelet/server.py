@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-from harness.kubelet.v1 import V1Pod
-from harness.kubelet.v1_status import V1PodStatus
+from api.pod import V1Pod
+from api.status import V1PodStatus
 
 Pods = Callable[[], list[tuple[V1Pod, V1PodStatus]]]
 

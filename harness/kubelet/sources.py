@@ -15,14 +15,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from harness.kubelet.defaults import static_pod, with_defaults
-from harness.kubelet.field_errors import aggregate, quoted
-from harness.kubelet.formats import format_pod
+from api.defaults import with_defaults
+from api.errors import aggregate, quoted
+from api.formats import format_pod
+from api.pod import V1ConfigMap, V1Pod
+from api.validation.pod import validate_pod
 from harness.kubelet.labels import CONFIG_SEEN, CONFIG_SOURCE
-from harness.kubelet.manifest import read_manifests
 from harness.kubelet.pod_records import PodRecords
-from harness.kubelet.pod_validation import validate_pod
-from harness.kubelet.v1 import V1ConfigMap, V1Pod
+from harness.kubelet.static_pods import read_manifests, static_pod
 
 _FRESH_NS: Final = 2_000_000_000
 """A file that changed this recently may change again without another time stamp: some file systems count in seconds."""

@@ -6,13 +6,13 @@ Containers go on and end without a kubelet, but nothing restarts or probes them,
 from copy import copy
 from datetime import UTC, datetime
 
+from api.pod import V1Pod
+from api.status import V1PodStatus
 from harness.cri.service import RuntimeService
 from harness.kubelet.api_status import generate_api_pod_status, is_terminal_phase
 from harness.kubelet.probe_results import ProbeResult, ProbeResults, Probes
 from harness.kubelet.runtime_pod_status import runtime_pod_status
 from harness.kubelet.start_errors import ReasonCache
-from harness.kubelet.v1 import V1Pod
-from harness.kubelet.v1_status import V1PodStatus
 
 
 def unattended_status(pod: V1Pod, told: V1PodStatus, service: RuntimeService) -> V1PodStatus:

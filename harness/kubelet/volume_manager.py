@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from api.pod import V1ConfigMapVolume, V1EmptyDirVolume, V1HostPathVolume, V1Pod, V1Volume
+from api.quantity import quantity_value
 from fast_stdlib import syscalls
 from harness.files import remove_tree
 from harness.kubelet.container_config import MountedVolume
@@ -20,10 +22,8 @@ from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pod_records import ConfigMaps
 from harness.kubelet.pod_sync import VolumeError
 from harness.kubelet.sub_paths import remove_sub_paths
-from harness.kubelet.v1 import V1ConfigMapVolume, V1EmptyDirVolume, V1HostPathVolume, V1Pod, V1Volume
 from harness.kubelet.volume_files import Projection, own_by_group, write_atomically_into
 from harness.mounts import detach_below
-from harness.quantity import quantity_value
 
 _CHECKS: Final[Mapping[str, tuple[Callable[[int], bool], str]]] = {
     "Directory": (stat.S_ISDIR, "a directory"),

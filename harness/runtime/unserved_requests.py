@@ -9,7 +9,6 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from harness.libcni.networks import NetworkError, parse_network_list
-from harness.quantity import QuantityError, quantity_value
 from harness.runtime.pods import PodNetwork
 
 PORT_MAPPINGS: Final = "portMappings"
@@ -98,6 +97,8 @@ _WORDS: Final[Mapping[str, Callable[[object, Mapping[str, object]], Iterator[str
 
 
 def _rate(text: str) -> int | None:
+    from api.quantity import QuantityError, quantity_value
+
     try:
         return quantity_value(text)
     except QuantityError:

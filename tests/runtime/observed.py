@@ -9,10 +9,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from api.status import V1PodStatus
 from harness.cli import kubelet_node
 from harness.cli.main import main
 from harness.kubelet.pod_records import PodRecords
-from harness.kubelet.v1_status import V1PodStatus
 from skel.record import Record
 
 CHANGES = frozenset(

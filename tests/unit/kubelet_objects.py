@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from api.pod import V1Pod
 from harness.cri.messages import (
     ContainerMetadata,
     ContainerState,
@@ -15,7 +16,6 @@ from harness.cri.messages import (
 from harness.kubelet.labels import CONTAINER_HASH, RESTART_COUNT, container_hash
 from harness.kubelet.probe_results import ProbeResults, Probes
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
-from harness.kubelet.v1 import V1Pod
 
 UID: Final = "12345678"
 IP: Final = "10.1.0.2"

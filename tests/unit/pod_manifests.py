@@ -4,9 +4,9 @@ import copy
 import re
 from typing import Any
 
-from harness.kubelet.defaults import with_defaults
-from harness.kubelet.manifest import pod_of
-from harness.kubelet.v1 import V1Pod
+from api.defaults import with_defaults
+from api.manifest import pod_of
+from api.pod import V1Pod
 
 ABSENT = object()
 """As a value in `changed`: the key is taken away."""

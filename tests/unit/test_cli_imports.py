@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli import ROOT
 
-SLOW = ("difflib", "jinja2", "jsonschema", "markupsafe", "netaddr", "pyroute2", "referencing")
+SLOW = ("api", "difflib", "jinja2", "jsonschema", "markupsafe", "netaddr", "pyroute2", "referencing")
 
 
 @pytest.mark.parametrize(

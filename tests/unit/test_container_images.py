@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from api.container import V1Container
 from harness.cri.builtin.images import Images
 from harness.kubelet.backoff import Backoff
 from harness.kubelet.container_images import ContainerImages
 from harness.kubelet.start_errors import StartError
-from harness.kubelet.v1_container import V1Container
 from tests.unit.test_kubelet_backoff import Clock
 
 

@@ -15,6 +15,7 @@ import grpc
 import pytest
 
 import fast_stdlib
+from api.container import V1Container
 from harness.cli.kubelet_node import choose_endpoint, forget_endpoint, keep_endpoint
 from harness.cri.messages import (
     ContainerConfig,
@@ -40,7 +41,6 @@ from harness.cri.service import RuntimeServiceError
 from harness.kubelet.backoff import Backoff
 from harness.kubelet.container_images import ContainerImages
 from harness.kubelet.start_errors import StartError
-from harness.kubelet.v1_container import V1Container
 from harness.trace_recorder import TraceRecorder
 from tools import stubs
 

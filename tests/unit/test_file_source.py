@@ -221,7 +221,7 @@ def test_an_unchanged_file_is_read_once(
     write(tmp_path / "pod")
     clock.offset_ns = LATER
     before = source.read()
-    monkeypatch.setattr("harness.kubelet.manifest.read_regular", refuse)
+    monkeypatch.setattr("harness.kubelet.static_pods.read_regular", refuse)
 
     after = source.read()
 
@@ -248,7 +248,7 @@ def test_a_file_that_cannot_be_read_is_tried_again(
 ) -> None:
     write(tmp_path / "pod")
     with monkeypatch.context() as patch:
-        patch.setattr("harness.kubelet.manifest.read_regular", refuse)
+        patch.setattr("harness.kubelet.static_pods.read_regular", refuse)
         state = source.read()
 
     assert ([], {str(tmp_path / "pod"): ["Permission denied"]}) == (state.pods, state.errors)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from api.pod import V1Pod
 from harness.kubelet.admission import NodeFacts, Rejection, admit
-from harness.kubelet.v1 import V1Pod
 from tests.unit.kubelet_objects import pod, sidecar
 
 NODE = NodeFacts("node1", {"kubernetes.io/os": "linux", "disk": "ssd"}, {"cpu": 2000, "memory": 2**30}, max_pods=3)

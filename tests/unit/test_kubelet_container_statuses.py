@@ -2,12 +2,12 @@
 
 import pytest
 
+from api.pod import V1Pod
+from api.status import V1ContainerState, V1ContainerStatus
 from harness.cri.messages import ContainerState, ContainerStatus
 from harness.kubelet.container_statuses import StatusSources, container_statuses, init_container_statuses
 from harness.kubelet.labels import RESTART_COUNT
 from harness.kubelet.start_errors import ReasonCache
-from harness.kubelet.v1 import V1Pod
-from harness.kubelet.v1_status import V1ContainerState, V1ContainerStatus
 from tests.unit.kubelet_objects import UID, attempt, exited, pod, runtime, sidecar
 
 STARTED = "2027-01-15T08:00:01Z"

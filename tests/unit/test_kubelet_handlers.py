@@ -6,8 +6,8 @@ from typing import NoReturn
 
 import pytest
 
+from api.container import V1TCPSocketAction
 from harness.kubelet.handlers import HandlerError, connect
-from harness.kubelet.v1_container import V1TCPSocketAction
 from tests.unit.kubelet_objects import pod
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from api.status import V1PodStatus
 from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pod_records import PodRecords
-from harness.kubelet.v1_status import V1PodStatus
 from tests.cli import ROOT
 from tests.unit.kubelet_objects import UID, pod
 

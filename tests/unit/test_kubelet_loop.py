@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from api.pod import V1Pod
 from harness.cri.builtin.sandbox_networks import SandboxNetworks
 from harness.cri.builtin.sandbox_record import SandboxPod, new_sandbox
 from harness.cri.builtin.service import BuiltinRuntime
@@ -19,7 +20,6 @@ from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pleg import Pleg
 from harness.kubelet.pod_records import PodRecords
 from harness.kubelet.sources import RUN_SOURCE
-from harness.kubelet.v1 import V1Pod
 from harness.runtime.node import Node
 from harness.runtime.pods import PodStore
 from harness.runtime.sandbox_life import SandboxState

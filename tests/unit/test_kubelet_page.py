@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.kubelet.v1 import V1Pod, V1PodSpec, V1Volume
-from harness.kubelet.v1_container import V1Container, V1EnvVarSource, V1Lifecycle, V1Probe, V1VolumeMount
-from harness.kubelet.v1_object import V1Object
+from api.container import V1Container, V1EnvVarSource, V1Lifecycle, V1Probe, V1VolumeMount
+from api.object import V1Object
+from api.pod import V1Pod, V1PodSpec, V1Volume
 from tests.cli import ROOT
 
 PAGE = (ROOT / "docs" / "kubelet.md").read_text()

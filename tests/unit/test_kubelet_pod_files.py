@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from api.pod import V1Pod
 from harness.cri.messages import (
     ContainerConfig,
     ContainerMetadata,
@@ -26,7 +27,6 @@ from harness.kubelet.labels import TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE
 from harness.kubelet.runtime_pod_status import new_message_file, termination_message
 from harness.kubelet.sandbox_config import pod_sandbox_config
 from harness.kubelet.start_errors import StartError
-from harness.kubelet.v1 import V1Pod
 from tests.unit.kubelet_objects import pod
 
 A = '(pod: "foo_new(12345678)", container: a)'

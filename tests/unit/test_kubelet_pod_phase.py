@@ -2,14 +2,14 @@
 
 import pytest
 
-from harness.kubelet.pod_phase import pod_phase
-from harness.kubelet.v1_status import (
+from api.status import (
     V1ContainerState,
     V1ContainerStatus,
     V1StateRunning,
     V1StateTerminated,
     V1StateWaiting,
 )
+from harness.kubelet.pod_phase import pod_phase
 from tests.unit.kubelet_objects import pod, sidecar
 
 FILE = {"kubernetes.io/config.source": "file"}

@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
+from api.status import V1PodStatus
 from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pod_records import PodRecords
-from harness.kubelet.v1_status import V1PodStatus
 from tests.unit.kubelet_objects import UID, pod
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from api.pod import V1Pod
 from harness.kubelet.pod_states import PodWorkerState
 from harness.kubelet.pod_sync import SyncError
 from harness.kubelet.pod_workers import PodWorkers
-from harness.kubelet.v1 import V1Pod
 from tests.nodes import until
 
 

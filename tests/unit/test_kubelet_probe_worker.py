@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from api.container import V1Probe
 from harness.kubelet.probe_results import ProbeResult, ProbeResults
 from harness.kubelet.probe_worker import (
     LIVENESS,
@@ -14,7 +15,6 @@ from harness.kubelet.probe_worker import (
     ProbeWorker,
     probe_once,
 )
-from harness.kubelet.v1_container import V1Probe
 from tests.unit.kubelet_objects import pod
 
 if TYPE_CHECKING:

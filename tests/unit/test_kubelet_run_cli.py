@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from api.pod import V1Pod
 from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pod_records import PodRecords
-from harness.kubelet.v1 import V1Pod
 from tests.cli import ROOT
 
 pytestmark = pytest.mark.sudo

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from api.formats import format_duration, format_pod, format_strings, format_time
 from harness.cri.messages import (
     NETWORK_READY,
     RUNTIME_READY,
@@ -14,7 +15,6 @@ from harness.cri.messages import (
     RuntimeStatus,
 )
 from harness.cri.service import NotFoundError
-from harness.kubelet.formats import format_duration, format_pod, format_strings, format_time
 from harness.kubelet.labels import (
     POD_UID,
     container_annotations,

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.kubelet.documents import ManifestError, read_documents
-from harness.kubelet.manifest import LARGEST, parse_manifests, pod_of, read_manifests
+from api.documents import ManifestError, read_documents
+from api.manifest import parse_manifests, pod_of
+from harness.kubelet.static_pods import LARGEST, read_manifests
 from tests.unit.pod_manifests import changed, sound
 
 INT32 = "expected a whole number from -2147483648 to 2147483647"

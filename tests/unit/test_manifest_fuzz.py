@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.kubelet.defaults import static_pod, with_defaults
-from harness.kubelet.manifest import parse_manifests
-from harness.kubelet.pod_validation import validate_pod
-from harness.kubelet.v1 import V1Pod
-from harness.kubelet.v1_object import V1Object
+from api.defaults import with_defaults
+from api.manifest import parse_manifests
+from api.object import V1Object
+from api.pod import V1Pod
+from api.validation.pod import validate_pod
+from harness.kubelet.static_pods import static_pod
 from tests.unit.pod_manifests import sound
 
 SCALARS: list[Any] = [

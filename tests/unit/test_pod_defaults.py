@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.kubelet.defaults import static_pod, with_defaults
-from harness.kubelet.manifest import pod_of
-from harness.kubelet.pod_validation import validate_pod
+from api.defaults import with_defaults
+from api.manifest import pod_of
+from api.validation.pod import validate_pod
+from harness.kubelet.static_pods import static_pod
 from tests.unit.pod_manifests import changed, defaulted, sound
 
 FILE = Path("/etc/kubernetes/manifests/web.yaml")

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.kubelet.field_errors import aggregate, forbidden, required
-from harness.kubelet.pod_validation import validate_pod
+from api.errors import aggregate, forbidden, required
+from api.validation.pod import validate_pod
 from tests.unit.pod_manifests import ABSENT, defaulted
 
 TABLE = yaml.safe_load(Path(__file__).with_name("pod_faults.yaml").read_text())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.quantity import Quantity, QuantityError, parse_quantity, quantity_milli, quantity_value
+from api.quantity import Quantity, QuantityError, parse_quantity, quantity_milli, quantity_value
 
 FORM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 SUFFIX = "unable to parse quantity's suffix"

@@ -99,7 +99,7 @@ def test_installed_units_pass_systemd_analyze(cli: Cli, tmp_path: Path) -> None:
 
 def test_odd_folders_survive_the_unit(cli: Cli, tmp_path: Path) -> None:
     tree = tmp_path / """a %h $HOME "quoted" it's"""
-    for room in ("conf", "firewall", "harness", "ipam", "launch", "fast_stdlib", "netlink", "plugins", "skel"):
+    for room in ("api", "conf", "firewall", "harness", "ipam", "launch", "fast_stdlib", "netlink", "plugins", "skel"):
         shutil.copytree(ROOT / room, tree / room, ignore=shutil.ignore_patterns("__pycache__"))
     cli.environment["PYTHONPATH"] = str(tree)
     cli.run("install", "--units", "--unit-dir", str(tmp_path / "units"))

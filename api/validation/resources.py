@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
-from harness.kubelet.field_errors import FieldError, forbidden, invalid, required
-from harness.kubelet.name_rules import qualified_name_flaws
-from harness.kubelet.v1_container import V1Resources
-from harness.quantity import Quantity, QuantityError, parse_quantity
+from api.container import V1Resources
+from api.errors import FieldError, forbidden, invalid, required
+from api.names import qualified_name_flaws
+from api.quantity import Quantity, QuantityError, parse_quantity
 
 _OF_CONTAINERS: Final = frozenset(("cpu", "memory", "ephemeral-storage"))
 _OF_QUOTAS: Final = frozenset(

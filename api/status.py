@@ -5,7 +5,7 @@ Times are RFC 3339 in UTC, empty for "not yet"; conditions' `status` is True, Fa
 
 from typing import Final
 
-from harness.kubelet.v1_container import V1Resources
+from api.container import V1Resources
 from skel.decoders import boolean, dict_of, integer, list_of, optional, record, string
 from skel.record import Record, field
 

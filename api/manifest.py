@@ -4,23 +4,17 @@ Keys that the API lacks are errors in the words of `kubectl --validate=strict`: 
 have no effect and no message. kubelet itself ignores them, takes one pod of a file, and refuses config maps in files.
 """
 
-from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from harness.files import read_regular
-from harness.kubelet.documents import ManifestError, read_documents
-from harness.kubelet.field_errors import aggregate, invalid, not_supported, quoted, required
-from harness.kubelet.name_rules import config_map_key_flaws
-from harness.kubelet.pod_validation import validate_metadata
-from harness.kubelet.v1 import V1ConfigMap, V1Pod
-from harness.kubelet.v1_object import V1Object, take_unknown_fields
+from api.documents import ManifestError, read_documents
+from api.errors import aggregate, invalid, not_supported, quoted, required
+from api.names import config_map_key_flaws
+from api.object import V1Object, take_unknown_fields
+from api.pod import V1ConfigMap, V1Pod
+from api.validation.pod import validate_metadata
 from skel.errors import CniError
 
 T = TypeVar("T", bound=V1Object)
-
-LARGEST: Final = 10 * 2**20
-"""Bytes of a manifest file, as in kubelet."""
-
 
 _LISTS: Final = ("ConfigMapList", "List", "PodList")
 _TEMPLATE: Final = "spec.template"
@@ -44,14 +38,6 @@ class Manifests(NamedTuple):
 
     errors: list[str]
     """One for each document that could not be read; the others count nevertheless."""
-
-
-def read_manifests(path: Path) -> Manifests:
-    """Return the pods and config maps of a file. Raises OSError."""
-    content = read_regular(path, LARGEST + 1, follow=True)
-    if len(content) > LARGEST:
-        return Manifests([], {}, [f"more than {LARGEST} bytes"])
-    return parse_manifests(content)
 
 
 def parse_manifests(content: bytes) -> Manifests:

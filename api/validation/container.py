@@ -7,10 +7,9 @@ commands on the node's own file system.
 from collections.abc import Iterator
 from typing import Final
 
-from harness.kubelet.env_validation import validate_env, validate_env_from
-from harness.kubelet.field_errors import FieldError, duplicate, forbidden, invalid, not_found, not_supported, required
-from harness.kubelet.handler_validation import validate_hooks, validate_probes
-from harness.kubelet.name_rules import (
+from api.container import V1Container, V1ContainerPort, V1SecurityProfile, V1UserContext, V1VolumeMount
+from api.errors import FieldError, duplicate, forbidden, invalid, not_found, not_supported, required
+from api.names import (
     flaws_at,
     group_id_flaws,
     label_flaws,
@@ -18,8 +17,9 @@ from harness.kubelet.name_rules import (
     port_number_flaws,
     relative_path_flaws,
 )
-from harness.kubelet.resource_validation import validate_resources
-from harness.kubelet.v1_container import V1Container, V1ContainerPort, V1SecurityProfile, V1UserContext, V1VolumeMount
+from api.validation.environment import validate_env, validate_env_from
+from api.validation.handlers import validate_hooks, validate_probes
+from api.validation.resources import validate_resources
 
 _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from harness.kubelet.v1 import V1Pod
+from api.pod import V1Pod
 
 _NS: Final = 1_000_000_000
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from harness.kubelet.field_errors import FieldError, forbidden, invalid, not_supported, required
-from harness.kubelet.name_rules import header_flaws, port_name_flaws, port_number_flaws
-from harness.kubelet.v1_container import V1Container, V1Handler, V1HTTPGetAction, V1Probe
+from api.container import V1Container, V1Handler, V1HTTPGetAction, V1Probe
+from api.errors import FieldError, forbidden, invalid, not_supported, required
+from api.names import header_flaws, port_name_flaws, port_number_flaws
 
 _SCHEMES: Final = ("HTTP", "HTTPS")
 _NOT_NEGATIVE: Final = "must be greater than or equal to 0"

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from harness.kubelet.field_errors import FieldError, invalid
+from api.errors import FieldError, invalid
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"

@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Final
 
-from harness.kubelet.v1_object import V1Object, int32, int64, port, quantity, strings
+from api.object import V1Object, int32, int64, port, quantity, strings
 from skel.decoders import boolean, dict_of, list_of, record, string
 from skel.record import field
 

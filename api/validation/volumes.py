@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
-from harness.kubelet.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
-from harness.kubelet.name_rules import flaws_at, label_flaws, local_path_flaws, without_backsteps_flaws
-from harness.kubelet.v1 import V1ConfigMapVolume, V1EmptyDirVolume, V1HostPathVolume, V1KeyToPath, V1Volume
-from harness.quantity import parse_quantity
+from api.errors import FieldError, duplicate, forbidden, invalid, not_supported, required
+from api.names import flaws_at, label_flaws, local_path_flaws, without_backsteps_flaws
+from api.pod import V1ConfigMapVolume, V1EmptyDirVolume, V1HostPathVolume, V1KeyToPath, V1Volume
+from api.quantity import parse_quantity
 
 _HOST_PATH_TYPES: Final = (
     *("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"),

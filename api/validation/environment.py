@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from typing import Final
 
-from harness.kubelet.field_errors import FieldError, invalid, not_supported, required
-from harness.kubelet.name_rules import (
+from api.container import V1EnvFromSource, V1EnvVar, V1FieldRef, V1KeyRef, V1ResourceFieldRef
+from api.errors import FieldError, invalid, not_supported, required
+from api.names import (
     config_map_key_flaws,
     env_name_flaws,
     flaws_at,
     qualified_name_flaws,
     subdomain_flaws,
 )
-from harness.kubelet.v1_container import V1EnvFromSource, V1EnvVar, V1FieldRef, V1KeyRef, V1ResourceFieldRef
-from harness.quantity import parse_quantity
+from api.quantity import parse_quantity
 
 _NO_SOURCE: Final = (
     "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"

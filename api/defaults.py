@@ -1,15 +1,11 @@
-"""What the API server and kubelet fill into a pod (apis/core/v1/defaults.go and kubelet's config/common.go)."""
+"""What the API server fills into a pod (apis/core/v1/defaults.go)."""
 
-import hashlib
-import json
 import re
-from pathlib import Path
 from typing import Final
 
-from harness.kubelet.labels import CONFIG_HASH, CONFIG_SOURCE
-from harness.kubelet.v1 import V1EmptyDirVolume, V1Pod, V1Toleration
-from harness.kubelet.v1_container import V1Container, V1Handler, V1Probe, V1Resources
-from harness.quantity import parse_quantity
+from api.container import V1Container, V1Handler, V1Probe, V1Resources
+from api.pod import V1EmptyDirVolume, V1Pod
+from api.quantity import parse_quantity
 
 _FILE_MODE: Final = 0o644
 _GRACE_PERIOD: Final = 30
@@ -40,24 +36,6 @@ def with_defaults(pod: V1Pod) -> V1Pod:
         for port in container.ports:
             if spec.host_network and not port.host_port:
                 port.host_port = port.container_port
-    return pod
-
-
-def static_pod(pod: V1Pod, file: Path, node_name: str, *, suffix: bool = True) -> V1Pod:
-    """Return a copy of a pod that `with_defaults` has made, as a static pod (kubelet's applyDefaults).
-
-    Its UID has 32 hexadecimal digits, which are a hash of the pod, the node's name and the file's path: an edited file
-    has another pod. A UID in the manifest is kept. `suffix` adds the node's name to the pod's.
-    """
-    pod = V1Pod.decode(pod.encode())
-    pod.metadata.uid = pod.metadata.uid or _hash(pod, file, node_name)
-    if suffix:
-        pod.metadata.name += f"-{node_name.lower()}"
-    pod.metadata.namespace = pod.metadata.namespace or "default"
-    pod.metadata.annotations |= {CONFIG_HASH: pod.metadata.uid, CONFIG_SOURCE: "file"}
-    pod.spec.node_name = node_name
-    kept = [known for known in pod.spec.tolerations if _taint(known) != ("", "Exists", "", "NoExecute")]
-    pod.spec.tolerations = [*kept, V1Toleration(operator="Exists", effect="NoExecute")]
     return pod
 
 
@@ -106,13 +84,3 @@ def _round_up(resources: V1Resources) -> None:
     for amounts in (resources.limits, resources.requests):
         for name, text in amounts.items():
             amounts[name] = str(parse_quantity(text).rounded_up_to_milli())
-
-
-def _hash(pod: V1Pod, file: Path, node_name: str) -> str:
-    """Return 128 bits of hash in hexadecimal; kubelet's FNV-1a over Go's own print of a pod cannot be repeated here."""
-    text = json.dumps([pod.encode(), node_name, str(file)], sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def _taint(toleration: V1Toleration) -> tuple[str, str, str, str]:
-    return toleration.key, toleration.operator, toleration.value, toleration.effect

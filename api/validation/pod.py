@@ -9,14 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from harness.kubelet.container_validation import (
-    validate_containers,
-    validate_images,
-    validate_init_containers,
-    validate_profiles,
-    validate_user,
-)
-from harness.kubelet.field_errors import (
+from api.errors import (
     FieldError,
     duplicate,
     forbidden,
@@ -25,7 +18,7 @@ from harness.kubelet.field_errors import (
     required,
     too_long,
 )
-from harness.kubelet.name_rules import (
+from api.names import (
     flaws_at,
     group_id_flaws,
     ip_flaws,
@@ -37,8 +30,15 @@ from harness.kubelet.name_rules import (
     subdomain_with_underscore_flaws,
     word_flaws,
 )
-from harness.kubelet.v1 import V1Metadata, V1Pod, V1PodDNSConfig, V1PodSpec, V1Toleration
-from harness.kubelet.volume_validation import validate_volumes
+from api.pod import V1Metadata, V1Pod, V1PodDNSConfig, V1PodSpec, V1Toleration
+from api.validation.container import (
+    validate_containers,
+    validate_images,
+    validate_init_containers,
+    validate_profiles,
+    validate_user,
+)
+from api.validation.volumes import validate_volumes
 
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")

@@ -8,11 +8,11 @@ text as in the manifest (`100m`, `64Mi`). Containers have a module of their own.
 import base64
 from typing import ClassVar, Final
 
-from harness.kubelet.v1_container import (
+from api.container import (
     V1Container,
     V1UserContext,
 )
-from harness.kubelet.v1_object import V1Object, int32, int64, quantity, string_map, strings
+from api.object import V1Object, int32, int64, quantity, string_map, strings
 from skel.decoders import boolean, dict_of, list_of, record, string
 from skel.record import expected, field
 

@@ -6,8 +6,8 @@ error that names its path.
 
 from typing import ClassVar, Final
 
+from api.quantity import QuantityError, parse_quantity
 from fast_stdlib.typing import Self
-from harness.quantity import QuantityError, parse_quantity
 from skel.decoders import dict_of, integer_between, list_of, string
 from skel.errors import CniError, Code
 from skel.record import Decoder, Record, Tolerate, expected, joined, rendered

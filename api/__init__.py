@@ -1,0 +1,1 @@
+"""Kubernetes' v1 types: how they are read, written, completed and validated."""
