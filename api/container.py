@@ -2,70 +2,85 @@
 
 from typing import ClassVar, Final
 
-from api.object import V1Object, int32, int64, port, quantity, strings
-from skel.decoders import boolean, dict_of, list_of, record, string
-from skel.record import field
+from api.names import (
+    Between,
+    config_map_key_flaws,
+    env_name_flaws,
+    group_id_flaws,
+    image_flaws,
+    ip_flaws,
+    label_flaws,
+    port_flaws,
+    port_name_flaws,
+    port_number_flaws,
+    positive_flaws,
+    relative_path_flaws,
+    subdomain_flaws,
+)
+from api.object import V1Object, field
+from api.values import Int32, Int64, Port, QuantityText
 
 _PROBES: Final = "this node has probes of the types exec, httpGet and tcpSocket"
+_NOT_NEGATIVE: Final = Between(0)
 _NO_SECRETS: Final = "static pods may not reference secrets"
 
 
 class V1ExecAction(V1Object):
     """A command to run in the container; no shell is around it."""
 
-    command: list[str] = field(strings, default=list)
+    command: list[str] = field(default=[], required=True)
 
 
 class V1HTTPHeader(V1Object):
     """A header of a request."""
 
-    name: str = field(string, default="")
-    value: str = field(string, default="")
+    name: str = ""
+    value: str = ""
 
 
 class V1HTTPGetAction(V1Object):
     """A request to the pod, or to `host`; `scheme` is HTTP or HTTPS."""
 
-    path: str = field(string, default="")
-    port: int | str = field(port, default=0)
-    host: str = field(string, default="")
-    scheme: str = field(string, default="")
-    http_headers: list[V1HTTPHeader] = field(list_of(record(V1HTTPHeader)), default=list)
+    path: str = field(default="", fill="/", required=True)
+    port: Port = field(default=0, rule=port_flaws, rules_empty=True)
+    host: str = ""
+    scheme: str = field(default="", fill="HTTP", one_of=("HTTP", "HTTPS"))
+    http_headers: list[V1HTTPHeader] = []
 
 
 class V1TCPSocketAction(V1Object):
     """A connection to the pod, or to `host`."""
 
-    port: int | str = field(port, default=0)
-    host: str = field(string, default="")
+    port: Port = field(default=0, rule=port_flaws, rules_empty=True)
+    host: str = ""
 
 
 class V1SleepAction(V1Object):
     """A wait of this many seconds."""
 
-    seconds: int = field(int64, default=0)
+    seconds: Int64 = 0
 
 
 class V1Handler(V1Object):
     """The action of a hook or probe: exactly one is set."""
 
-    exec: V1ExecAction | None = field(record(V1ExecAction), default=None)
-    http_get: V1HTTPGetAction | None = field(record(V1HTTPGetAction), default=None)
-    tcp_socket: V1TCPSocketAction | None = field(record(V1TCPSocketAction), default=None)
-    sleep: V1SleepAction | None = field(record(V1SleepAction), default=None)
+    exec: V1ExecAction | None = None
+    http_get: V1HTTPGetAction | None = None
+    tcp_socket: V1TCPSocketAction | None = None
+    sleep: V1SleepAction | None = None
 
 
 class V1Probe(V1Handler):
-    """A probe; times in seconds. None is "not said", for which `defaults` has values."""
+    """A probe; times in seconds."""
 
     _refused: ClassVar[dict[str, str]] = {"grpc": _PROBES, "sleep": _PROBES}
 
-    initial_delay_seconds: int = field(int32, default=0)
-    timeout_seconds: int | None = field(int32, default=None)
-    period_seconds: int | None = field(int32, default=None)
-    success_threshold: int | None = field(int32, default=None)
-    failure_threshold: int | None = field(int32, default=None)
-    termination_grace_period_seconds: int | None = field(int64, default=None)
+    initial_delay_seconds: Int32 = field(default=0, rule=_NOT_NEGATIVE)
+    timeout_seconds: Int32 = field(default=0, fill=1, rule=_NOT_NEGATIVE)
+    period_seconds: Int32 = field(default=0, fill=10, rule=_NOT_NEGATIVE)
+    success_threshold: Int32 = field(default=0, fill=1, rule=_NOT_NEGATIVE)
+    failure_threshold: Int32 = field(default=0, fill=3, rule=_NOT_NEGATIVE)
+    termination_grace_period_seconds: Int64 | None = field(default=None, rule=positive_flaws)
 
 
 class V1Lifecycle(V1Object):
@@ -73,41 +88,41 @@ class V1Lifecycle(V1Object):
 
     _refused: ClassVar[dict[str, str]] = {"stopSignal": "this node stops containers with their image's signal"}
 
-    post_start: V1Handler | None = field(record(V1Handler), default=None)
-    pre_stop: V1Handler | None = field(record(V1Handler), default=None)
+    post_start: V1Handler | None = None
+    pre_stop: V1Handler | None = None
 
 
 class V1ContainerPort(V1Object):
     """A port that a container listens at; `host_port` 0 is none."""
 
-    name: str = field(string, default="")
-    container_port: int = field(int32, default=0)
-    host_port: int = field(int32, default=0)
-    host_ip: str = field(string, "hostIP", default="")
-    protocol: str = field(string, default="")
+    name: str = field(default="", rule=port_name_flaws)
+    container_port: Int32 = field(default=0, required=True, rule=port_number_flaws)
+    host_port: Int32 = field(default=0, rule=port_number_flaws)
+    host_ip: str = field(default="", rule=ip_flaws)
+    protocol: str = field(default="", fill="TCP", required=True, one_of=("SCTP", "TCP", "UDP"))
 
 
 class V1FieldRef(V1Object):
     """A field of the pod, such as `status.podIP`."""
 
-    api_version: str = field(string, default="")
-    field_path: str = field(string, default="")
+    api_version: str = field(default="", fill="v1", required=True)
+    field_path: str = ""
 
 
 class V1ResourceFieldRef(V1Object):
     """A limit or request of a container, such as `limits.cpu`, divided by `divisor`."""
 
-    container_name: str = field(string, default="")
-    resource: str = field(string, default="")
-    divisor: str = field(quantity, default="")
+    container_name: str = ""
+    resource: str = ""
+    divisor: QuantityText = ""
 
 
 class V1KeyRef(V1Object):
     """A key of a config map."""
 
-    name: str = field(string, default="")
-    key: str = field(string, default="")
-    optional: bool = field(boolean, default=False)
+    name: str = field(default="", rule=subdomain_flaws, rules_empty=True)
+    key: str = field(default="", required=True, rule=config_map_key_flaws)
+    optional: bool = False
 
 
 class V1EnvVarSource(V1Object):
@@ -118,24 +133,24 @@ class V1EnvVarSource(V1Object):
         "secretKeyRef": _NO_SECRETS,
     }
 
-    field_ref: V1FieldRef | None = field(record(V1FieldRef), default=None)
-    resource_field_ref: V1ResourceFieldRef | None = field(record(V1ResourceFieldRef), default=None)
-    config_map_key_ref: V1KeyRef | None = field(record(V1KeyRef), default=None)
+    field_ref: V1FieldRef | None = None
+    resource_field_ref: V1ResourceFieldRef | None = None
+    config_map_key_ref: V1KeyRef | None = None
 
 
 class V1EnvVar(V1Object):
     """An environment variable; `value` may have references `$(NAME)` to earlier ones."""
 
-    name: str = field(string, default="")
-    value: str = field(string, default="")
-    value_from: V1EnvVarSource | None = field(record(V1EnvVarSource), default=None)
+    name: str = field(default="", required=True, rule=env_name_flaws)
+    value: str = ""
+    value_from: V1EnvVarSource | None = None
 
 
 class V1ConfigMapRef(V1Object):
     """A whole config map."""
 
-    name: str = field(string, default="")
-    optional: bool = field(boolean, default=False)
+    name: str = field(default="", required=True, rule=subdomain_flaws)
+    optional: bool = False
 
 
 class V1EnvFromSource(V1Object):
@@ -143,20 +158,20 @@ class V1EnvFromSource(V1Object):
 
     _refused: ClassVar[dict[str, str]] = {"secretRef": _NO_SECRETS}
 
-    prefix: str = field(string, default="")
-    config_map_ref: V1ConfigMapRef | None = field(record(V1ConfigMapRef), default=None)
+    prefix: str = field(default="", rule=env_name_flaws)
+    config_map_ref: V1ConfigMapRef | None = None
 
 
 class V1VolumeMount(V1Object):
     """A volume in a container's file system; `mount_propagation` is None, HostToContainer or Bidirectional."""
 
-    name: str = field(string, default="")
-    mount_path: str = field(string, default="")
-    sub_path: str = field(string, default="")
-    sub_path_expr: str = field(string, default="")
-    read_only: bool = field(boolean, default=False)
-    mount_propagation: str = field(string, default="")
-    recursive_read_only: str = field(string, default="")
+    name: str = field(default="", required=True)
+    mount_path: str = field(default="", required=True)
+    sub_path: str = field(default="", rule=relative_path_flaws)
+    sub_path_expr: str = field(default="", rule=relative_path_flaws)
+    read_only: bool = False
+    mount_propagation: str = field(default="", one_of=("Bidirectional", "HostToContainer", "None"))
+    recursive_read_only: str = field(default="", one_of=("Disabled", "Enabled", "IfPossible"))
 
 
 class V1Resources(V1Object):
@@ -164,22 +179,22 @@ class V1Resources(V1Object):
 
     _refused: ClassVar[dict[str, str]] = {"claims": "static pods may not reference resourceclaims"}
 
-    limits: dict[str, str] = field(dict_of(quantity), default=dict)
-    requests: dict[str, str] = field(dict_of(quantity), default=dict)
+    limits: dict[str, QuantityText] = {}
+    requests: dict[str, QuantityText] = {}
 
 
 class V1Capabilities(V1Object):
     """Capabilities without the prefix CAP_; ALL stands for every one."""
 
-    add: list[str] = field(strings, default=list)
-    drop: list[str] = field(strings, default=list)
+    add: list[str] = []
+    drop: list[str] = []
 
 
 class V1SecurityProfile(V1Object):
     """A profile of seccomp or AppArmor: `type` is RuntimeDefault, Unconfined or Localhost."""
 
-    type: str = field(string, default="")
-    localhost_profile: str | None = field(string, default=None)
+    type: str = ""
+    localhost_profile: str | None = None
 
 
 class V1UserContext(V1Object):
@@ -187,20 +202,20 @@ class V1UserContext(V1Object):
 
     _ignored: ClassVar[frozenset[str]] = frozenset(("procMount", "seLinuxOptions", "windowsOptions"))
 
-    run_as_user: int | None = field(int64, default=None)
-    run_as_group: int | None = field(int64, default=None)
-    run_as_non_root: bool | None = field(boolean, default=None)
-    seccomp_profile: V1SecurityProfile | None = field(record(V1SecurityProfile), default=None)
-    app_armor_profile: V1SecurityProfile | None = field(record(V1SecurityProfile), default=None)
+    run_as_user: Int64 | None = field(default=None, rule=group_id_flaws)
+    run_as_group: Int64 | None = field(default=None, rule=group_id_flaws)
+    run_as_non_root: bool | None = None
+    seccomp_profile: V1SecurityProfile | None = None
+    app_armor_profile: V1SecurityProfile | None = None
 
 
 class V1SecurityContext(V1UserContext):
     """The rights of a container; what it leaves open is the pod's."""
 
-    privileged: bool = field(boolean, default=False)
-    read_only_root_filesystem: bool = field(boolean, default=False)
-    allow_privilege_escalation: bool | None = field(boolean, default=None)
-    capabilities: V1Capabilities = field(record(V1Capabilities), default=V1Capabilities)
+    privileged: bool = False
+    read_only_root_filesystem: bool = False
+    allow_privilege_escalation: bool | None = None
+    capabilities: V1Capabilities = V1Capabilities()
 
 
 class V1Container(V1Object):
@@ -215,25 +230,27 @@ class V1Container(V1Object):
         "volumeDevices": "static pods may not reference persistentvolumeclaims",
     }
 
-    name: str = field(string, default="")
-    image: str = field(string, default="")
-    image_pull_policy: str = field(string, default="")
-    command: list[str] = field(strings, default=list)
-    args: list[str] = field(strings, default=list)
-    working_dir: str = field(string, default="")
-    env: list[V1EnvVar] = field(list_of(record(V1EnvVar)), default=list)
-    env_from: list[V1EnvFromSource] = field(list_of(record(V1EnvFromSource)), default=list)
-    ports: list[V1ContainerPort] = field(list_of(record(V1ContainerPort)), default=list)
-    volume_mounts: list[V1VolumeMount] = field(list_of(record(V1VolumeMount)), default=list)
-    resources: V1Resources = field(record(V1Resources), default=V1Resources)
-    lifecycle: V1Lifecycle = field(record(V1Lifecycle), default=V1Lifecycle)
-    startup_probe: V1Probe | None = field(record(V1Probe), default=None)
-    liveness_probe: V1Probe | None = field(record(V1Probe), default=None)
-    readiness_probe: V1Probe | None = field(record(V1Probe), default=None)
-    security_context: V1SecurityContext = field(record(V1SecurityContext), default=V1SecurityContext)
-    restart_policy: str = field(string, default="")
-    stdin: bool = field(boolean, default=False)
-    stdin_once: bool = field(boolean, default=False)
-    tty: bool = field(boolean, default=False)
-    termination_message_path: str = field(string, default="")
-    termination_message_policy: str = field(string, default="")
+    name: str = field(default="", required=True, rule=label_flaws)
+    image: str = field(default="", rule=image_flaws)
+    image_pull_policy: str = field(default="", required=True, one_of=("Always", "IfNotPresent", "Never"))
+    command: list[str] = []
+    args: list[str] = []
+    working_dir: str = ""
+    env: list[V1EnvVar] = []
+    env_from: list[V1EnvFromSource] = []
+    ports: list[V1ContainerPort] = []
+    volume_mounts: list[V1VolumeMount] = []
+    resources: V1Resources = V1Resources()
+    lifecycle: V1Lifecycle = V1Lifecycle()
+    startup_probe: V1Probe | None = None
+    liveness_probe: V1Probe | None = None
+    readiness_probe: V1Probe | None = None
+    security_context: V1SecurityContext = V1SecurityContext()
+    restart_policy: str = field(default="", one_of=("Always", "Never", "OnFailure"))
+    stdin: bool = False
+    stdin_once: bool = False
+    tty: bool = False
+    termination_message_path: str = field(default="", fill="/dev/termination-log")
+    termination_message_policy: str = field(
+        default="", fill="File", required=True, one_of=("File", "FallbackToLogsOnError")
+    )

@@ -12,7 +12,7 @@ from typing import Final
 
 import yaml
 
-from skel.record import joined
+from api.object import joined
 
 _MOST_NODES: Final = 200_000
 """Values of one document after its aliases are followed: a few lines of YAML may stand for billions."""

@@ -1,8 +1,10 @@
 """Errors of single fields in the API server's words (apimachinery's util/validation/field/errors.go)."""
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 _ESCAPES: Final = {
     '"': '\\"',
@@ -17,6 +19,10 @@ _ESCAPES: Final = {
 }
 _LAST_ASCII: Final = 0x7F
 _LAST_OF_16_BITS: Final = 0xFFFF
+
+
+class DecodeError(ValueError):
+    """JSON that is no object of the API; the message, which is for users, names the path and the value."""
 
 
 class FieldError(NamedTuple):
@@ -46,6 +52,11 @@ def required(path: str, detail: str = "") -> FieldError:
 def invalid(path: str, value: object, detail: str) -> FieldError:
     """Return the error for a value that breaks a rule."""
     return FieldError(path, "Invalid value", _shown(value), detail)
+
+
+def flaws_at(path: str, value: T, rule: Callable[[T], list[str]]) -> list[FieldError]:
+    """Return the flaws that a rule of `api.names` finds in the value at `path`, as errors of that field."""
+    return [invalid(path, value, flaw) for flaw in rule(value)]
 
 
 def not_supported(path: str, value: str, supported: Sequence[str]) -> FieldError:

@@ -1,4 +1,4 @@
-"""Manifest files: pods and config maps from YAML or JSON, read strictly.
+"""Pods and config maps from YAML or JSON, read strictly.
 
 Keys that the API lacks are errors in the words of `kubectl --validate=strict`: a misspelt key would otherwise
 have no effect and no message. kubelet itself ignores them, takes one pod of a file, and refuses config maps in files.
@@ -7,12 +7,11 @@ have no effect and no message. kubelet itself ignores them, takes one pod of a f
 from typing import Final, NamedTuple, TypeVar
 
 from api.documents import ManifestError, read_documents
-from api.errors import aggregate, invalid, not_supported, quoted, required
+from api.errors import DecodeError, aggregate, invalid, not_supported, quoted, required
 from api.names import config_map_key_flaws
 from api.object import V1Object, take_unknown_fields
 from api.pod import V1ConfigMap, V1Pod
 from api.validation.pod import validate_metadata
-from skel.errors import CniError
 
 T = TypeVar("T", bound=V1Object)
 
@@ -133,8 +132,8 @@ def _decoded(kind: type[T], document: object) -> T:
     """Read a document strictly. Raises ManifestError: for a wrong type alone, or for all unknown keys."""
     try:
         decoded = kind.decode(document)
-    except CniError as error:
-        raise ManifestError(error.msg) from None
+    except DecodeError as error:
+        raise ManifestError(str(error)) from None
     except RecursionError:
         raise ManifestError("nested too deeply") from None
     if unknown := take_unknown_fields(decoded):

@@ -5,10 +5,7 @@ Each rule returns the flaws of a value in the API server's words; none is an emp
 
 import ipaddress
 import re
-from collections.abc import Callable
 from typing import Final
-
-from api.errors import FieldError, invalid
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
@@ -24,13 +21,28 @@ _CONFIG_MAP_KEY: Final = "[-._a-zA-Z0-9]+"
 _LONGEST_LABEL: Final = 63
 _LONGEST_SUBDOMAIN: Final = 253
 _LONGEST_PORT_NAME: Final = 15
-_LAST_PORT: Final = 65535
-_LAST_ID: Final = 2**31 - 1
+_LAST_MODE: Final = 0o777
 
 
-def flaws_at(path: str, value: str, rule: Callable[[str], list[str]]) -> list[FieldError]:
-    """Return the flaws that a rule finds in the value at `path`, as errors of that field."""
-    return [invalid(path, value, flaw) for flaw in rule(value)]
+class Between:
+    """Judges a number by a lowest and a highest value (InclusiveRangeError); without a highest one, by the lowest."""
+
+    def __init__(self, low: int, high: int | None = None) -> None:
+        self.low, self.high = low, high
+
+    def __call__(self, value: int) -> list[str]:
+        """Return the flaws of a number."""
+        if value >= self.low and (self.high is None or value <= self.high):
+            return []
+        if self.high is None:
+            return [f"must be greater than or equal to {self.low}"]
+        return [f"must be between {self.low} and {self.high}, inclusive"]
+
+
+port_number_flaws: Final = Between(1, 65535)
+"""Judges the number of a port (IsValidPortNum)."""
+group_id_flaws: Final = Between(0, 2**31 - 1)
+"""Judges the number of a user or group (IsValidUserID, IsValidGroupID)."""
 
 
 def label_flaws(value: str) -> list[str]:
@@ -97,6 +109,15 @@ def label_value_flaws(value: str) -> list[str]:
     return flaws
 
 
+def uid_flaws(value: str) -> list[str]:
+    """Judge the UID of a pod, which is usable as the name of a folder.
+
+    An API server makes UIDs itself; a manifest's UID names the folders of its pod, which are removed with the pod.
+    """
+    is_name = re.fullmatch("[A-Za-z0-9](-?[A-Za-z0-9]){0,62}", value)
+    return [] if is_name else ["must be at most 63 letters and digits, with single hyphens between them"]
+
+
 def port_name_flaws(value: str) -> list[str]:
     """Judge the name of a port (IsValidPortName)."""
     flaws = _length_flaws(value, _LONGEST_PORT_NAME)
@@ -111,19 +132,9 @@ def port_name_flaws(value: str) -> list[str]:
     return flaws
 
 
-def port_number_flaws(value: int) -> list[str]:
-    """Judge the number of a port (IsValidPortNum)."""
-    return [] if 1 <= value <= _LAST_PORT else [range_flaw(1, _LAST_PORT)]
-
-
-def group_id_flaws(value: int) -> list[str]:
-    """Judge the number of a user or group (IsValidUserID, IsValidGroupID)."""
-    return [] if 0 <= value <= _LAST_ID else [range_flaw(0, _LAST_ID)]
-
-
-def range_flaw(low: int, high: int) -> str:
-    """Return what is asked of a number (InclusiveRangeError)."""
-    return f"must be between {low} and {high}, inclusive"
+def port_flaws(value: int | str) -> list[str]:
+    """Judge a port that is a number or a name."""
+    return port_name_flaws(value) if isinstance(value, str) else port_number_flaws(value)
 
 
 def env_name_flaws(value: str) -> list[str]:
@@ -191,6 +202,21 @@ def local_path_flaws(path: str) -> list[str]:
     if path.startswith("..") and not path.startswith("../"):
         flaws.append("must not start with '..'")
     return flaws
+
+
+def positive_flaws(value: int) -> list[str]:
+    """Judge a number of seconds that 0 cannot be."""
+    return [] if value > 0 else ["must be greater than 0"]
+
+
+def mode_flaws(mode: int) -> list[str]:
+    """Judge the permissions of a file."""
+    return [] if 0 <= mode <= _LAST_MODE else ["must be a number between 0 and 0777 (octal), both inclusive"]
+
+
+def image_flaws(image: str) -> list[str]:
+    """Judge the name of an image."""
+    return [] if image == image.strip() else ["must not have leading or trailing whitespace"]
 
 
 def _length_flaws(value: str, limit: int, unit: str = "characters") -> list[str]:

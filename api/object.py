@@ -1,70 +1,212 @@
-"""The base of the Kubernetes API's objects, and how their single values are read.
+"""The base of the Kubernetes API's objects: a class is the one description of a type.
 
-Keys are read as the API server reads them with `fieldValidation=Strict`: their case matters, and an unknown one is an
-error that names its path.
+    class V1ContainerPort(V1Object):
+        name: str = field(default="", rule=port_name_flaws)
+        container_port: Int32 = field(default=0, required=True, rule=Between(1, 65535))
+        host_ip: str = ""
+        protocol: str = field(default="", fill="TCP", required=True, one_of=("SCTP", "TCP", "UDP"))
+
+Annotations and defaults say how an object is read and written; keys are the attributes' names in camelCase. `field`
+adds the API server's default (`fill`) and the rules for the field alone. Rules that need several fields stand in
+`api.validation`.
+
+Keys are read as the API server reads them with `fieldValidation=Strict`: their case matters, and an unknown one is
+noted with its path. `null` is absent.
 """
 
-from typing import ClassVar, Final
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar, cast, dataclass_transform
 
-from api.quantity import QuantityError, parse_quantity
-from fast_stdlib.typing import Self
-from skel.decoders import dict_of, integer_between, list_of, string
-from skel.errors import CniError, Code
-from skel.record import Decoder, Record, Tolerate, expected, joined, rendered
+from api.errors import DecodeError, FieldError, flaws_at, not_supported, required
+from api.values import Decoder, decoder_of, expected, string
 
+T = TypeVar("T")
+
+_ABSENT: Final = object()
 _UNKNOWN: Final = "_unknown"
-
-strings: Decoder[list[str]] = list_of(string)
-"""Reads a list of strings."""
-string_map: Decoder[dict[str, str]] = dict_of(string)
-"""Reads an object whose values are strings."""
-int32: Decoder[int] = integer_between(-(2**31), 2**31 - 1)
-"""Reads a whole number of 32 bits."""
-int64: Decoder[int] = integer_between(-(2**63), 2**63 - 1)
-"""Reads a whole number of 64 bits."""
+_INITIALISMS: Final = {"fqdn": "FQDN", "id": "ID", "ip": "IP", "ipc": "IPC", "ips": "IPs", "pid": "PID"}
+"""Words of a key that are written so unless they come first."""
 
 
-def port(value: object, path: str) -> int | str:
-    """Read a port: a number, or the name of a port of the container."""
-    return value if isinstance(value, str) else int32(value, path)
+class Field(NamedTuple):
+    """A field of a type; the attributes that `field` takes are described there."""
+
+    default: object
+    fill: object = None
+    always: bool = False
+    required: bool | str = False
+    one_of: tuple[str, ...] = ()
+    rule: Callable[[Any], list[str]] | None = None
+    rules_empty: bool = False
+    name: str = ""
+    """The name of the attribute."""
+
+    key: str = ""
+    """The name in JSON."""
+
+    read: Decoder[Any] = string
+
+    def is_empty(self, value: object) -> bool:
+        """Tell whether a value is none: 0, false and "" are values if the default is None."""
+        return value is None or (not value and self.default is not None)
+
+    def flaws(self, value: object, path: str) -> Iterator[FieldError]:
+        """Judge the value of the field, which is at `path`; a rule for a list holds for each item."""
+        if self.is_empty(value) and not self.rules_empty:
+            if self.required:
+                yield required(path, self.required if isinstance(self.required, str) else "")
+        elif self.one_of:
+            if value not in self.one_of:
+                yield not_supported(path, str(value), self.one_of)
+        elif self.rule is not None and isinstance(value, list):
+            for index, item in enumerate(value):
+                yield from flaws_at(f"{path}[{index}]", item, self.rule)
+        elif self.rule is not None:
+            yield from flaws_at(path, value, self.rule)
 
 
-def quantity(value: object, path: str) -> str:
-    """Read a quantity and keep its text; YAML makes a number of `1`."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise expected("a quantity", value, path)
-    text = str(value).strip()
-    try:
-        parse_quantity(text)
-    except QuantityError as error:
-        raise CniError(Code.INVALID_CONFIG, f"{path}: Invalid value: {rendered(value)}: {error}") from None
-    return text
+def field(
+    *,
+    default: T,
+    fill: T | None = None,
+    always: bool = False,
+    required: bool | str = False,
+    one_of: tuple[str, ...] = (),
+    rule: Callable[[Any], list[str]] | None = None,
+    rules_empty: bool = False,
+) -> T:
+    """Describe a field beyond its type and its value when absent.
+
+    `fill` is the API server's default. A field that is `always` there is written even if it is empty. `required` may be
+    the detail of the error for an empty value. A value is `one_of` some words, in the order of the API server's error,
+    or has the flaws that `rule` returns; `rules_empty` asks `rule` for an empty value, too.
+    """
+    return cast("T", Field(default, fill, always, required, one_of, rule, rules_empty))
 
 
-class V1Object(Record):
-    """Base of the API's objects."""
+@dataclass_transform(field_specifiers=(field,), kw_only_default=True)
+class V1Object:
+    """Base of the API's objects. A field without a default is required, by the constructor and by `decode`."""
 
     _ignored: ClassVar[frozenset[str]] = frozenset()
     """Keys that the API knows and that have no effect on a node without API server and scheduler."""
     _refused: ClassVar[dict[str, str]] = {}
     """Keys that the API knows and this node cannot follow, each with the reason."""
+    _fields: ClassVar[dict[str, Field]] = {}
+    """By key; subclasses inherit and may redeclare."""
+    _named: ClassVar[dict[str, Field]] = {}
+    """The same by the name of the attribute."""
+    _defaults: ClassVar[dict[str, object]] = {}
+    _made: ClassVar[list[Field]] = []
+    """The fields whose default is made for each object, or that have none."""
+    _filled: ClassVar[list[Field]] = []
+    _judged: ClassVar[list[str]] = []
+    """The names of fields with rules."""
+
+    def __init_subclass__(cls) -> None:
+        named = dict(cls._named)
+        for name, annotation in cls.__annotations__.items():
+            if name.startswith("_"):
+                continue
+            given = vars(cls).get(name, _ABSENT)
+            described = given if isinstance(given, Field) else Field(given, always=given is _ABSENT)
+            first, *rest = name.split("_")
+            key = first + "".join(_INITIALISMS.get(word, word.capitalize()) for word in rest)
+            named[name] = described._replace(name=name, key=key, read=decoder_of(annotation))
+            if given is not _ABSENT:
+                delattr(cls, name)  # an object without the attribute must fail, not show the default
+        cls._named = named
+        cls._fields = {known.key: known for known in named.values()}
+        cls._made = [each for each in named.values() if isinstance(each.default, list | dict | V1Object)]
+        cls._made += [each for each in named.values() if each.default is _ABSENT]
+        cls._judged = [name for name, each in named.items() if each.required or each.one_of or each.rule]
+        cls._filled = [each for each in named.values() if each.fill is not None]
+        cls._defaults = {known.name: known.default for known in named.values()}
+        cls._defaults.update((known.name, _ABSENT) for known in cls._made)
+
+    def __init__(self, **values: object) -> None:
+        if unknown := values.keys() - self._defaults.keys():
+            message = f"{type(self).__name__} has no field {', '.join(sorted(unknown))}"
+            raise TypeError(message)
+        self.__dict__ = self._completed(self._defaults | values, type(self).__name__)
 
     @classmethod
-    def decode(cls, value: object, path: str = "", *, tolerate: Tolerate | None = None) -> Self:
+    def decode(cls, value: object, path: str = "") -> Self:
         """Read an object found at `path`, and note its unknown keys for `take_unknown_fields`.
 
-        Raises CniError that names the path and the value, also for a key that this node cannot follow.
+        Raises DecodeError that names the path and the value, also for a key that this node cannot follow.
         """
         if not isinstance(value, dict):
-            return super().decode(value, path or "manifest", tolerate=tolerate)
-        keys = {known.key for known in cls._fields.values()}
+            raise expected("an object", value, path or "manifest")
+        if not cls._refused.keys().isdisjoint(value):
+            for key, item in value.items():
+                if key in cls._refused and item is not None:
+                    raise DecodeError(f"{joined(path, key)}: Forbidden: {cls._refused[key]}")
+        values, fields = cls._defaults.copy(), cls._fields
+        unknown = []
         for key, item in value.items():
-            if key in cls._refused and item is not None:
-                raise CniError(Code.INVALID_CONFIG, f"{joined(path, key)}: Forbidden: {cls._refused[key]}")
-        decoded = super().decode({key: item for key, item in value.items() if key in keys}, path, tolerate=tolerate)
-        if unknown := [joined(path, key) for key in value if key not in keys | cls._ignored | cls._refused.keys()]:
-            vars(decoded)[_UNKNOWN] = unknown
+            known = fields.get(key)
+            if known is None:
+                if key not in cls._ignored and key not in cls._refused:
+                    unknown.append(joined(path, key))
+            elif item is not None:
+                values[known.name] = known.read(item, f"{path}.{key}" if path else key)
+        decoded = cls.__new__(cls)
+        decoded.__dict__ = cls._completed(values, path)
+        if unknown:
+            values[_UNKNOWN] = unknown
         return decoded
+
+    @classmethod
+    def _completed(cls, values: dict[str, object], path: str) -> dict[str, object]:
+        """Return the values with new lists and objects for absent ones. Raises DecodeError."""
+        for known in cls._made:
+            if values[known.name] is _ABSENT:
+                if known.default is _ABSENT:
+                    raise DecodeError(f"{joined(path, known.key)}: required key is missing")
+                values[known.name] = type(known.default)()
+        return values
+
+    def encode(self) -> dict[str, object]:
+        """Return the JSON object: every key that is not at its default when that default is empty."""
+        encoded, values = {}, self.__dict__
+        for name, known in self._named.items():
+            value = values[name]
+            if value is not None and (value or known.always or value != known.default):
+                encoded[known.key] = _encoded(value)
+        return encoded
+
+    def copy(self, *, fill: bool = False) -> Self:
+        """Return a deep copy; `fill` puts the API server's defaults into empty fields."""
+        values = {name: _copied(value, fill=fill) for name, value in self.__dict__.items()}
+        if fill:
+            values.update((each.name, each.fill) for each in self._filled if each.is_empty(values[each.name]))
+        copied = self.__new__(type(self))
+        copied.__dict__ = values
+        return copied
+
+    @classmethod
+    def key_of(cls, name: str) -> str:
+        """Return the key of an attribute."""
+        return cls._named[name].key
+
+    def flaws(self, path: str, *names: str) -> Iterator[FieldError]:
+        """Judge fields by their description, in the order of `names`, or all in the order of the class.
+
+        Objects in fields are not judged.
+        """
+        for name in names or self._judged:
+            known = self._named[name]
+            yield from known.flaws(getattr(self, name), joined(path, known.key))
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    __hash__ = None  # type: ignore[assignment]  # mutable, as lists are
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({values})"
 
 
 def take_unknown_fields(decoded: object) -> list[str]:
@@ -73,7 +215,36 @@ def take_unknown_fields(decoded: object) -> list[str]:
         return [path for item in decoded for path in take_unknown_fields(item)]
     if isinstance(decoded, dict):
         return [path for item in decoded.values() for path in take_unknown_fields(item)]
-    if not isinstance(decoded, Record):
+    if not isinstance(decoded, V1Object):
         return []
     own: list[str] = vars(decoded).pop(_UNKNOWN, [])
     return own + [path for item in vars(decoded).values() for path in take_unknown_fields(item)]
+
+
+def joined(path: str, key: str) -> str:
+    """Return the path of `key` inside `path`, as error messages spell it."""
+    return f"{path}.{key}" if path else key
+
+
+def _encoded(value: object) -> object:
+    if isinstance(value, str | int):
+        return value
+    if isinstance(value, V1Object):
+        return value.encode()
+    if isinstance(value, list):
+        return [_encoded(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _encoded(item) for key, item in value.items()}
+    return value
+
+
+def _copied(value: object, *, fill: bool) -> object:
+    if isinstance(value, str | int):
+        return value
+    if isinstance(value, V1Object):
+        return value.copy(fill=fill)
+    if isinstance(value, list):
+        return [_copied(item, fill=fill) for item in value]
+    if isinstance(value, dict):
+        return {key: _copied(item, fill=fill) for key, item in value.items()}
+    return value

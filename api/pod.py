@@ -1,20 +1,33 @@
 """The objects of a Pod manifest (Kubernetes API v1), as far as a node without API server uses them.
 
 Names, keys and defaults are those of https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/;
-`defaults` fills in what a manifest leaves out, `pod_validation` holds a pod to the API server's rules. Quantities are
-text as in the manifest (`100m`, `64Mi`). Containers have a module of their own.
+`api.defaults` completes a pod, `api.validation` holds it to the API server's rules. Quantities are text as in the
+manifest (`100m`, `64Mi`). Containers have a module of their own.
 """
 
 import base64
 from typing import ClassVar, Final
 
-from api.container import (
-    V1Container,
-    V1UserContext,
+from api.container import V1Container, V1UserContext
+from api.names import (
+    Between,
+    group_id_flaws,
+    ip_flaws,
+    label_flaws,
+    local_path_flaws,
+    mode_flaws,
+    qualified_name_flaws,
+    subdomain_flaws,
+    uid_flaws,
+    without_backsteps_flaws,
+    word_flaws,
 )
-from api.object import V1Object, int32, int64, quantity, string_map, strings
-from skel.decoders import boolean, dict_of, list_of, record, string
-from skel.record import expected, field
+from api.object import V1Object, field
+from api.values import Base64, Int32, Int64, QuantityText
+
+_HOST_PATH_TYPES: Final = (
+    *("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"),
+)
 
 _LACKING: Final = "this node has volumes of the types emptyDir, hostPath and configMap"
 
@@ -34,35 +47,32 @@ _NO_CLAIMS: Final = "static pods may not reference resourceclaims"
 class V1EmptyDirVolume(V1Object):
     """An empty folder that exists as long as the pod; `medium` Memory makes it a tmpfs."""
 
-    medium: str = field(string, default="")
-    size_limit: str = field(quantity, default="")
+    medium: str = ""
+    size_limit: QuantityText = ""
 
 
 class V1HostPathVolume(V1Object):
-    """A file or folder of the node.
+    """A file or folder of the node."""
 
-    `type` is empty, BlockDevice, CharDevice, Directory, DirectoryOrCreate, File, FileOrCreate or Socket.
-    """
-
-    path: str = field(string, default="")
-    type: str = field(string, default="")
+    path: str = field(default="", required=True, rule=without_backsteps_flaws)
+    type: str = field(default="", one_of=_HOST_PATH_TYPES)
 
 
 class V1KeyToPath(V1Object):
     """A key of a config map and the file that it becomes; `mode` is a number, 0o644 is 420."""
 
-    key: str = field(string, default="")
-    path: str = field(string, default="")
-    mode: int | None = field(int32, default=None)
+    key: str = field(default="", required=True)
+    path: str = field(default="", required=True, rule=local_path_flaws)
+    mode: Int32 | None = field(default=None, rule=mode_flaws)
 
 
 class V1ConfigMapVolume(V1Object):
     """A config map as a folder of files; manifests beside the pod's hold config maps."""
 
-    name: str = field(string, default="")
-    items: list[V1KeyToPath] = field(list_of(record(V1KeyToPath)), default=list)
-    default_mode: int | None = field(int32, default=None)
-    optional: bool = field(boolean, default=False)
+    name: str = field(default="", required=True)
+    items: list[V1KeyToPath] = []
+    default_mode: Int32 | None = field(default=None, fill=0o644, rule=mode_flaws)
+    optional: bool = False
 
 
 class V1Volume(V1Object):
@@ -80,39 +90,39 @@ class V1Volume(V1Object):
         **_OF_API_SERVER,
     }
 
-    name: str = field(string, default="")
-    empty_dir: V1EmptyDirVolume | None = field(record(V1EmptyDirVolume), default=None)
-    host_path: V1HostPathVolume | None = field(record(V1HostPathVolume), default=None)
-    config_map: V1ConfigMapVolume | None = field(record(V1ConfigMapVolume), default=None)
+    name: str = field(default="", required=True, rule=label_flaws)
+    empty_dir: V1EmptyDirVolume | None = None
+    host_path: V1HostPathVolume | None = None
+    config_map: V1ConfigMapVolume | None = None
 
 
 class V1DNSOption(V1Object):
     """An option of resolv.conf."""
 
-    name: str = field(string, default="")
-    value: str | None = field(string, default=None)
+    name: str = field(default="", rule=word_flaws)
+    value: str | None = field(default=None, rule=word_flaws)
 
 
 class V1PodDNSConfig(V1Object):
     """Resolver settings beside those of the DNS policy."""
 
-    nameservers: list[str] = field(strings, default=list)
-    searches: list[str] = field(strings, default=list)
-    options: list[V1DNSOption] = field(list_of(record(V1DNSOption)), default=list)
+    nameservers: list[str] = field(default=[], rule=ip_flaws)
+    searches: list[str] = []
+    options: list[V1DNSOption] = []
 
 
 class V1HostAlias(V1Object):
     """A line of the pod's hosts file."""
 
-    ip: str = field(string, default="")
-    hostnames: list[str] = field(strings, default=list)
+    ip: str = field(default="", rule=ip_flaws, rules_empty=True)
+    hostnames: list[str] = field(default=[], rule=subdomain_flaws)
 
 
 class V1Sysctl(V1Object):
     """A kernel parameter of the pod."""
 
-    name: str = field(string, default="")
-    value: str = field(string, default="")
+    name: str = ""
+    value: str = ""
 
 
 class V1PodSecurityContext(V1UserContext):
@@ -124,25 +134,25 @@ class V1PodSecurityContext(V1UserContext):
         "supplementalGroupsPolicy",
     }
 
-    supplemental_groups: list[int] = field(list_of(int64), default=list)
-    fs_group: int | None = field(int64, default=None)
-    sysctls: list[V1Sysctl] = field(list_of(record(V1Sysctl)), default=list)
+    supplemental_groups: list[Int64] = field(default=[], rule=group_id_flaws)
+    fs_group: Int64 | None = field(default=None, rule=group_id_flaws)
+    sysctls: list[V1Sysctl] = []
 
 
 class V1Toleration(V1Object):
     """A taint that the pod tolerates; `operator` is Equal, which empty means too, or Exists."""
 
-    key: str = field(string, default="")
-    operator: str = field(string, default="")
-    value: str = field(string, default="")
-    effect: str = field(string, default="")
-    toleration_seconds: int | None = field(int64, default=None)
+    key: str = field(default="", rule=qualified_name_flaws)
+    operator: str = ""
+    value: str = ""
+    effect: str = field(default="", one_of=("NoSchedule", "PreferNoSchedule", "NoExecute"))
+    toleration_seconds: Int64 | None = None
 
 
 class V1PodOS(V1Object):
     """The operating system of a pod's images: linux, or empty."""
 
-    name: str = field(string, default="")
+    name: str = field(default="", one_of=("linux",))
 
 
 class V1PodSpec(V1Object):
@@ -166,34 +176,39 @@ class V1PodSpec(V1Object):
         "schedulingGates": "cannot be set for a pod with a node",
     }
 
-    containers: list[V1Container] = field(list_of(record(V1Container)), default=list)
-    init_containers: list[V1Container] = field(list_of(record(V1Container)), default=list)
-    ephemeral_containers: list[V1Container] = field(list_of(record(V1Container)), default=list)
-    volumes: list[V1Volume] = field(list_of(record(V1Volume)), default=list)
-    restart_policy: str = field(string, default="")
-    termination_grace_period_seconds: int | None = field(int64, default=None)
-    active_deadline_seconds: int | None = field(int64, default=None)
-    dns_policy: str = field(string, default="")
-    dns_config: V1PodDNSConfig | None = field(record(V1PodDNSConfig), default=None)
-    node_name: str = field(string, default="")
-    node_selector: dict[str, str] = field(string_map, default=dict)
-    host_network: bool = field(boolean, default=False)
-    host_pid: bool = field(boolean, "hostPID", default=False)
-    host_ipc: bool = field(boolean, "hostIPC", default=False)
-    share_process_namespace: bool = field(boolean, default=False)
-    hostname: str = field(string, default="")
-    subdomain: str = field(string, default="")
-    host_aliases: list[V1HostAlias] = field(list_of(record(V1HostAlias)), default=list)
-    set_hostname_as_fqdn: bool = field(boolean, "setHostnameAsFQDN", default=False)
-    security_context: V1PodSecurityContext = field(record(V1PodSecurityContext), default=V1PodSecurityContext)
-    tolerations: list[V1Toleration] = field(list_of(record(V1Toleration)), default=list)
-    service_account_name: str = field(string, default="")
-    scheduler_name: str = field(string, default="")
-    priority: int | None = field(int32, default=None)
-    priority_class_name: str = field(string, default="")
-    enable_service_links: bool | None = field(boolean, default=None)
-    host_users: bool | None = field(boolean, default=None)
-    os: V1PodOS = field(record(V1PodOS), default=V1PodOS)
+    containers: list[V1Container] = []
+    init_containers: list[V1Container] = []
+    ephemeral_containers: list[V1Container] = []
+    volumes: list[V1Volume] = []
+    restart_policy: str = field(default="", fill="Always", required=True, one_of=("Always", "OnFailure", "Never"))
+    termination_grace_period_seconds: Int64 | None = field(default=None, fill=30, required=True)
+    active_deadline_seconds: Int64 | None = field(default=None, rule=Between(1, 2**31 - 1))
+    dns_policy: str = field(
+        default="",
+        fill="ClusterFirst",
+        required=True,
+        one_of=("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
+    )
+    dns_config: V1PodDNSConfig | None = None
+    node_name: str = field(default="", rule=subdomain_flaws)
+    node_selector: dict[str, str] = {}
+    host_network: bool = False
+    host_pid: bool = False
+    host_ipc: bool = False
+    share_process_namespace: bool = False
+    hostname: str = field(default="", rule=label_flaws)
+    subdomain: str = field(default="", rule=label_flaws)
+    host_aliases: list[V1HostAlias] = []
+    set_hostname_as_fqdn: bool = False
+    security_context: V1PodSecurityContext = V1PodSecurityContext()
+    tolerations: list[V1Toleration] = []
+    service_account_name: str = field(default="", rule=subdomain_flaws)
+    scheduler_name: str = field(default="", fill="default-scheduler")
+    priority: Int32 | None = None
+    priority_class_name: str = field(default="", rule=subdomain_flaws)
+    enable_service_links: bool | None = field(default=None, fill=True)
+    host_users: bool | None = None
+    os: V1PodOS = V1PodOS()
 
 
 class V1Metadata(V1Object):
@@ -203,15 +218,15 @@ class V1Metadata(V1Object):
         ("finalizers", "generation", "managedFields", "ownerReferences", "resourceVersion", "selfLink")
     )
 
-    name: str = field(string, default="")
-    generate_name: str = field(string, default="")
-    namespace: str = field(string, default="")
-    uid: str = field(string, default="")
-    labels: dict[str, str] = field(string_map, default=dict)
-    annotations: dict[str, str] = field(string_map, default=dict)
-    creation_timestamp: str = field(string, default="")
-    deletion_timestamp: str = field(string, default="")
-    deletion_grace_period_seconds: int | None = field(int64, default=None)
+    name: str = field(default="", required="name or generateName is required", rule=subdomain_flaws)
+    generate_name: str = ""
+    namespace: str = field(default="", required=True, rule=label_flaws)
+    uid: str = field(default="", rule=uid_flaws)
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    creation_timestamp: str = ""
+    deletion_timestamp: str = ""
+    deletion_grace_period_seconds: Int64 | None = None
 
 
 class V1Pod(V1Object):
@@ -219,31 +234,21 @@ class V1Pod(V1Object):
 
     _ignored: ClassVar[frozenset[str]] = frozenset(("status",))
 
-    api_version: str = field(string, default="")
-    kind: str = field(string, default="")
-    metadata: V1Metadata = field(record(V1Metadata), default=V1Metadata)
-    spec: V1PodSpec = field(record(V1PodSpec), default=V1PodSpec)
-
-
-def _base64(value: object, path: str) -> str:
-    """Read the text of bytes in base64, and keep it: objects are stored as JSON."""
-    text = string(value, path)
-    try:
-        base64.b64decode(text, validate=True)
-    except ValueError:
-        raise expected("base64", value, path) from None
-    return text
+    api_version: str = ""
+    kind: str = ""
+    metadata: V1Metadata = V1Metadata()
+    spec: V1PodSpec = V1PodSpec()
 
 
 class V1ConfigMap(V1Object):
     """A config map as a manifest describes it: texts in `data`, bytes in `binary_data`."""
 
-    api_version: str = field(string, default="")
-    kind: str = field(string, default="")
-    metadata: V1Metadata = field(record(V1Metadata), default=V1Metadata)
-    data: dict[str, str] = field(string_map, default=dict)
-    binary_data: dict[str, str] = field(dict_of(_base64), default=dict)
-    immutable: bool = field(boolean, default=False)
+    api_version: str = ""
+    kind: str = ""
+    metadata: V1Metadata = V1Metadata()
+    data: dict[str, str] = {}
+    binary_data: dict[str, Base64] = {}
+    immutable: bool = False
 
     def files(self) -> dict[str, bytes]:
         """Return the content by key: what a volume of this config map has as files."""

@@ -6,8 +6,8 @@ Times are RFC 3339 in UTC, empty for "not yet"; conditions' `status` is True, Fa
 from typing import Final
 
 from api.container import V1Resources
-from skel.decoders import boolean, dict_of, integer, list_of, optional, record, string
-from skel.record import Record, field
+from api.object import V1Object, field
+from api.values import Int32, Int64
 
 PENDING: Final = "Pending"
 RUNNING: Final = "Running"
@@ -15,108 +15,95 @@ SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 
 
-class V1StateWaiting(Record):
+class V1StateWaiting(V1Object):
     """A container that does not run yet."""
 
-    reason: str = field(string, default="")
-    message: str = field(string, default="")
+    reason: str = ""
+    message: str = ""
 
 
-class V1StateRunning(Record):
+class V1StateRunning(V1Object):
     """A container that runs."""
 
-    started_at: str = field(string, default="")
+    started_at: str = ""
 
 
-class V1StateTerminated(Record):
+class V1StateTerminated(V1Object):
     """A container that has ended."""
 
-    exit_code: int = field(integer, default=0)
-    signal: int = field(integer, default=0)
-    reason: str = field(string, default="")
-    message: str = field(string, default="")
-    started_at: str = field(string, default="")
-    finished_at: str = field(string, default="")
-    container_id: str = field(string, "containerID", default="")
-
-    def encode(self) -> dict[str, object]:
-        """Return the JSON object, with the exit code even if it is 0."""
-        return {"exitCode": self.exit_code, **super().encode()}
+    exit_code: Int32 = field(default=0, always=True)
+    signal: Int32 = 0
+    reason: str = ""
+    message: str = ""
+    started_at: str = ""
+    finished_at: str = ""
+    container_id: str = ""
 
 
-class V1ContainerState(Record):
+class V1ContainerState(V1Object):
     """Exactly one is set."""
 
-    waiting: V1StateWaiting | None = field(optional(record(V1StateWaiting)), default=None)
-    running: V1StateRunning | None = field(optional(record(V1StateRunning)), default=None)
-    terminated: V1StateTerminated | None = field(optional(record(V1StateTerminated)), default=None)
+    waiting: V1StateWaiting | None = None
+    running: V1StateRunning | None = None
+    terminated: V1StateTerminated | None = None
 
 
-class V1LinuxUser(Record):
+class V1LinuxUser(V1Object):
     """The user of a container's first process, by numbers."""
 
-    uid: int = field(integer, default=0)
-    gid: int = field(integer, default=0)
-    supplemental_groups: list[int] = field(list_of(integer), default=list)
-
-    def encode(self) -> dict[str, object]:
-        """Return the JSON object, with user and group even if they are 0."""
-        return {"uid": self.uid, "gid": self.gid, **super().encode()}
+    uid: Int64 = field(default=0, always=True)
+    gid: Int64 = field(default=0, always=True)
+    supplemental_groups: list[Int64] = []
 
 
-class V1ContainerUser(Record):
+class V1ContainerUser(V1Object):
     """The user of a container; there is no other system than Linux here."""
 
-    linux: V1LinuxUser = field(record(V1LinuxUser))
+    linux: V1LinuxUser
 
 
-class V1ContainerStatus(Record):
+class V1ContainerStatus(V1Object):
     """A container; `container_id` begins with the runtime's name and `://`.
 
     `resources` and `allocated_resources`, the requests, are the manifest's, once there is a container.
     """
 
-    name: str = field(string)
-    state: V1ContainerState = field(record(V1ContainerState), default=V1ContainerState)
-    last_state: V1ContainerState = field(record(V1ContainerState), default=V1ContainerState)
-    ready: bool = field(boolean, default=False)
-    started: bool | None = field(optional(boolean), default=None)
-    restart_count: int = field(integer, default=0)
-    image: str = field(string, default="")
-    image_id: str = field(string, "imageID", default="")
-    container_id: str = field(string, "containerID", default="")
-    allocated_resources: dict[str, str] = field(dict_of(string), default=dict)
-    resources: V1Resources | None = field(optional(record(V1Resources)), default=None)
-    user: V1ContainerUser | None = field(optional(record(V1ContainerUser)), default=None)
-
-    def encode(self) -> dict[str, object]:
-        """Return the JSON object, with the keys that the API has even without a value."""
-        always = {"ready": False, "restartCount": 0, "image": "", "imageID": "", "lastState": {}, "state": {}}
-        return {**always, **super().encode()}
+    ready: bool = field(default=False, always=True)
+    restart_count: Int32 = field(default=0, always=True)
+    image: str = field(default="", always=True)
+    image_id: str = field(default="", always=True)
+    last_state: V1ContainerState = V1ContainerState()
+    state: V1ContainerState = V1ContainerState()
+    name: str
+    started: bool | None = None
+    container_id: str = ""
+    allocated_resources: dict[str, str] = {}
+    resources: V1Resources | None = None
+    user: V1ContainerUser | None = None
 
 
-class V1PodCondition(Record):
+class V1PodCondition(V1Object):
     """One of PodScheduled, PodReadyToStartContainers, Initialized, ContainersReady, Ready."""
 
-    type: str = field(string)
-    status: str = field(string)
-    reason: str = field(string, default="")
-    message: str = field(string, default="")
-    last_transition_time: str = field(string, default="")
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str = ""
 
 
-class V1PodStatus(Record):
+class V1PodStatus(V1Object):
     """The state of a pod as its kubelet knows it."""
 
-    phase: str = field(string, default="")
-    reason: str = field(string, default="")
-    message: str = field(string, default="")
-    host_ip: str = field(string, "hostIP", default="")
-    pod_ip: str = field(string, "podIP", default="")
-    pod_ips: list[str] = field(list_of(string), "podIPs", default=list)
-    qos_class: str = field(string, default="")
-    start_time: str = field(string, default="")
-    conditions: list[V1PodCondition] = field(list_of(record(V1PodCondition)), default=list)
-    container_statuses: list[V1ContainerStatus] = field(list_of(record(V1ContainerStatus)), default=list)
-    init_container_statuses: list[V1ContainerStatus] = field(list_of(record(V1ContainerStatus)), default=list)
-    ephemeral_container_statuses: list[V1ContainerStatus] = field(list_of(record(V1ContainerStatus)), default=list)
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    host_ip: str = ""
+    pod_ip: str = ""
+    pod_ips: list[str] = []
+    qos_class: str = ""
+    start_time: str = ""
+    conditions: list[V1PodCondition] = []
+    container_statuses: list[V1ContainerStatus] = []
+    init_container_statuses: list[V1ContainerStatus] = []
+    ephemeral_container_statuses: list[V1ContainerStatus] = []

@@ -7,26 +7,13 @@ commands on the node's own file system.
 from collections.abc import Iterator
 from typing import Final
 
-from api.container import V1Container, V1ContainerPort, V1SecurityProfile, V1UserContext, V1VolumeMount
-from api.errors import FieldError, duplicate, forbidden, invalid, not_found, not_supported, required
-from api.names import (
-    flaws_at,
-    group_id_flaws,
-    label_flaws,
-    port_name_flaws,
-    port_number_flaws,
-    relative_path_flaws,
-)
+from api.container import V1Container, V1ContainerPort, V1Lifecycle, V1SecurityProfile, V1UserContext, V1VolumeMount
+from api.errors import FieldError, duplicate, flaws_at, forbidden, invalid, not_found, not_supported, required
+from api.names import relative_path_flaws
 from api.validation.environment import validate_env, validate_env_from
 from api.validation.handlers import validate_hooks, validate_probes
 from api.validation.resources import validate_resources
 
-_MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
-_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
-_PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
-_RESTART_POLICIES: Final = ("Always", "Never", "OnFailure")
-_PROPAGATIONS: Final = ("Bidirectional", "HostToContainer", "None")
-_RECURSIVE: Final = ("Disabled", "Enabled", "IfPossible")
 _SIDECARS_ONLY: Final = "may not be set for init containers without restartPolicy=Always"
 
 _LOCALHOST: Final = "Localhost"
@@ -48,7 +35,7 @@ def validate_containers(
         names.add(container.name)
         yield from validate_hooks(container, grace_period, place)
         yield from validate_probes(container, place)
-        yield from _of_restart_policy(container, place)
+        yield from container.flaws(place, "restart_policy")
     yield from _of_host_ports(containers, path)
 
 
@@ -60,7 +47,7 @@ def validate_init_containers(
     for index, container in enumerate(containers):
         place = f"{path}[{index}]"
         yield from _of_container(container, volumes, place)
-        yield from _of_restart_policy(container, place)
+        yield from container.flaws(place, "restart_policy")
         if container.name in names:
             yield duplicate(f"{place}.name", container.name)
         elif container.name:
@@ -73,38 +60,14 @@ def validate_init_containers(
             yield from _of_plain_init(container, place)
 
 
-def validate_user(context: V1UserContext, path: str) -> Iterator[FieldError]:
-    """Judge the user and group of a container or pod."""
-    for key, number in (("runAsUser", context.run_as_user), ("runAsGroup", context.run_as_group)):
-        if number is not None:
-            for flaw in group_id_flaws(number):
-                yield invalid(f"{path}.{key}", number, flaw)
-
-
-def validate_images(containers: list[V1Container], path: str) -> Iterator[FieldError]:
-    """Judge the names of images."""
-    for index, container in enumerate(containers):
-        if container.image != container.image.strip():
-            yield invalid(f"{path}[{index}].image", container.image, "must not have leading or trailing whitespace")
-
-
 def _of_container(container: V1Container, volumes: set[str], path: str) -> Iterator[FieldError]:
     """Judge what all kinds of containers have in common (validateContainerCommon)."""
-    if not container.name:
-        yield required(f"{path}.name")
-    else:
-        yield from flaws_at(f"{path}.name", container.name, label_flaws)
-    policy = container.termination_message_policy
-    if policy not in _MESSAGE_POLICIES:
-        place = f"{path}.terminationMessagePolicy"
-        yield not_supported(place, policy, _MESSAGE_POLICIES) if policy else required(place)
+    yield from container.flaws(path, "name", "termination_message_policy")
     yield from _of_ports(container.ports, f"{path}.ports")
     yield from validate_env(container.env, f"{path}.env")
     yield from validate_env_from(container.env_from, f"{path}.envFrom")
     yield from _of_mounts(container, volumes, f"{path}.volumeMounts")
-    if (policy := container.image_pull_policy) not in _PULL_POLICIES:
-        place = f"{path}.imagePullPolicy"
-        yield not_supported(place, policy, _PULL_POLICIES) if policy else required(place)
+    yield from container.flaws(path, "image_pull_policy")
     yield from validate_resources(container.resources, f"{path}.resources")
     yield from _of_security(container, f"{path}.securityContext")
 
@@ -113,21 +76,12 @@ def _of_ports(ports: list[V1ContainerPort], path: str) -> Iterator[FieldError]:
     names: set[str] = set()
     for index, port in enumerate(ports):
         place = f"{path}[{index}]"
-        if port.name:
-            flaws = flaws_at(f"{place}.name", port.name, port_name_flaws)
-            yield from flaws
-            if not flaws and port.name in names:
-                yield duplicate(f"{place}.name", port.name)
-            names.add(port.name)
-        if not port.container_port:
-            yield required(f"{place}.containerPort")
-        for key, number in (("containerPort", port.container_port), ("hostPort", port.host_port)):
-            for flaw in port_number_flaws(number) if number else ():
-                yield invalid(f"{place}.{key}", number, flaw)
-        if not port.protocol:
-            yield required(f"{place}.protocol")
-        elif port.protocol not in _PROTOCOLS:
-            yield not_supported(f"{place}.protocol", port.protocol, _PROTOCOLS)
+        flaws = list(port.flaws(place, "name"))
+        yield from flaws
+        if port.name and not flaws and port.name in names:
+            yield duplicate(f"{place}.name", port.name)
+        names.add(port.name)
+        yield from port.flaws(place, "container_port", "host_port", "protocol")
 
 
 def _of_mounts(container: V1Container, volumes: set[str], path: str) -> Iterator[FieldError]:
@@ -135,34 +89,28 @@ def _of_mounts(container: V1Container, volumes: set[str], path: str) -> Iterator
     mount_paths: set[str] = set()
     for index, mount in enumerate(container.volume_mounts):
         place = f"{path}[{index}]"
-        if not mount.name:
-            yield required(f"{place}.name")
+        yield from mount.flaws(place, "name")
         if mount.name not in volumes:
             yield not_found(f"{place}.name", mount.name)
-        if not mount.mount_path:
-            yield required(f"{place}.mountPath")
+        yield from mount.flaws(place, "mount_path")
         if mount.mount_path in mount_paths:
             yield invalid(f"{place}.mountPath", mount.mount_path, "must be unique")
         mount_paths.add(mount.mount_path)
-        yield from flaws_at(f"{path}.subPath", mount.sub_path, relative_path_flaws)
+        yield from mount.flaws(path, "sub_path")
         if mount.sub_path_expr and mount.sub_path:
             detail = "subPathExpr and subPath are mutually exclusive"
             yield invalid(f"{place}.subPathExpr", mount.sub_path_expr, detail)
-        yield from flaws_at(f"{path}.subPathExpr", mount.sub_path_expr, relative_path_flaws)
+        yield from mount.flaws(path, "sub_path_expr", "mount_propagation")
         yield from _of_propagation(mount, container, path)
 
 
 def _of_propagation(mount: V1VolumeMount, container: V1Container, path: str) -> Iterator[FieldError]:
     mode = mount.mount_propagation
-    if mode and mode not in _PROPAGATIONS:
-        yield not_supported(f"{path}.mountPropagation", mode, _PROPAGATIONS)
     if mode == "Bidirectional" and not container.security_context.privileged:
         detail = "Bidirectional mount propagation is available only to privileged containers"
         yield forbidden(f"{path}.mountPropagation", detail)
-    recursive = mount.recursive_read_only
-    if recursive and recursive not in _RECURSIVE:
-        yield not_supported(f"{path}.recursiveReadOnly", recursive, _RECURSIVE)
-    elif recursive not in {"", "Disabled"}:
+    yield from mount.flaws(path, "recursive_read_only")
+    if mount.recursive_read_only in {"Enabled", "IfPossible"}:
         if not mount.read_only:
             yield forbidden(f"{path}.recursiveReadOnly", "may only be specified when readOnly is true")
         if mode not in {"", "None"}:
@@ -172,7 +120,7 @@ def _of_propagation(mount: V1VolumeMount, container: V1Container, path: str) -> 
 
 def _of_security(container: V1Container, path: str) -> Iterator[FieldError]:
     context = container.security_context
-    yield from validate_user(context, path)
+    yield from context.flaws(path)
     yield from validate_profiles(context, path)
     if context.allow_privilege_escalation is False:
         shown = context.encode()
@@ -183,21 +131,12 @@ def _of_security(container: V1Container, path: str) -> Iterator[FieldError]:
             yield invalid(path, shown, detail)
 
 
-def _of_restart_policy(container: V1Container, path: str) -> Iterator[FieldError]:
-    if container.restart_policy and container.restart_policy not in _RESTART_POLICIES:
-        yield not_supported(f"{path}.restartPolicy", container.restart_policy, _RESTART_POLICIES)
-
-
 def _of_plain_init(container: V1Container, path: str) -> Iterator[FieldError]:
-    hooks = container.lifecycle
-    for key, present in (
-        ("lifecycle", hooks.post_start is not None or hooks.pre_stop is not None),
-        ("livenessProbe", container.liveness_probe is not None),
-        ("readinessProbe", container.readiness_probe is not None),
-        ("startupProbe", container.startup_probe is not None),
-    ):
-        if present:
-            yield forbidden(f"{path}.{key}", _SIDECARS_ONLY)
+    if container.lifecycle != V1Lifecycle():
+        yield forbidden(f"{path}.lifecycle", _SIDECARS_ONLY)
+    for name in ("liveness_probe", "readiness_probe", "startup_probe"):
+        if getattr(container, name) is not None:
+            yield forbidden(f"{path}.{container.key_of(name)}", _SIDECARS_ONLY)
 
 
 def _of_host_ports(containers: list[V1Container], path: str) -> Iterator[FieldError]:

@@ -3,15 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from api.container import V1EnvFromSource, V1EnvVar, V1FieldRef, V1KeyRef, V1ResourceFieldRef
-from api.errors import FieldError, invalid, not_supported, required
-from api.names import (
-    config_map_key_flaws,
-    env_name_flaws,
-    flaws_at,
-    qualified_name_flaws,
-    subdomain_flaws,
-)
+from api.container import V1EnvFromSource, V1EnvVar, V1FieldRef, V1ResourceFieldRef
+from api.errors import FieldError, flaws_at, invalid, not_supported, required
+from api.names import qualified_name_flaws
 from api.quantity import parse_quantity
 
 _NO_SOURCE: Final = (
@@ -37,9 +31,7 @@ def validate_env(variables: list[V1EnvVar], path: str) -> Iterator[FieldError]:
     """Judge the environment variables of a container, with defaults filled in."""
     for index, variable in enumerate(variables):
         place = f"{path}[{index}]"
-        if not variable.name:
-            yield required(f"{place}.name")
-        yield from flaws_at(f"{place}.name", variable.name, env_name_flaws)
+        yield from variable.flaws(place, "name")
         if variable.value_from is not None:
             yield from _of_source(variable, f"{place}.valueFrom")
 
@@ -48,13 +40,11 @@ def validate_env_from(sources: list[V1EnvFromSource], path: str) -> Iterator[Fie
     """Judge the config maps whose keys become variables; as in the API server, some errors name no index."""
     for index, source in enumerate(sources):
         place = f"{path}[{index}]"
-        yield from flaws_at(f"{place}.prefix", source.prefix, env_name_flaws)
+        yield from source.flaws(place, "prefix")
         if source.config_map_ref is None:
             yield invalid(path, "", "must specify one of: `configMapRef` or `secretRef`")
-        elif not source.config_map_ref.name:
-            yield required(f"{place}.configMapRef.name")
         else:
-            yield from flaws_at(f"{place}.configMapRef.name", source.config_map_ref.name, subdomain_flaws)
+            yield from source.config_map_ref.flaws(f"{place}.configMapRef")
 
 
 def _of_source(variable: V1EnvVar, path: str) -> Iterator[FieldError]:
@@ -66,7 +56,7 @@ def _of_source(variable: V1EnvVar, path: str) -> Iterator[FieldError]:
     if source.resource_field_ref is not None:
         yield from _of_resource(source.resource_field_ref, f"{path}.resourceFieldRef")
     if source.config_map_key_ref is not None:
-        yield from _of_key(source.config_map_key_ref, f"{path}.configMapKeyRef")
+        yield from source.config_map_key_ref.flaws(f"{path}.configMapKeyRef")
     count = len([ref for ref in (source.field_ref, source.resource_field_ref, source.config_map_key_ref) if ref])
     if not count:
         yield invalid(path, "", _NO_SOURCE)
@@ -115,11 +105,3 @@ def _of_resource(ref: V1ResourceFieldRef, path: str) -> Iterator[FieldError]:
         words = "1m and 1" if of_cpu else ", ".join(_OF_BYTES)
         detail = f"only divisor's values {words} are supported with the {kind} resource"
         yield invalid(f"{path}.divisor", ref.resource, detail)
-
-
-def _of_key(ref: V1KeyRef, path: str) -> Iterator[FieldError]:
-    yield from flaws_at(f"{path}.name", ref.name, subdomain_flaws)
-    if not ref.key:
-        yield required(f"{path}.key")
-    else:
-        yield from flaws_at(f"{path}.key", ref.key, config_map_key_flaws)

@@ -9,45 +9,21 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from api.errors import (
-    FieldError,
-    duplicate,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-    too_long,
-)
+from api.errors import FieldError, duplicate, flaws_at, forbidden, invalid, not_supported, required, too_long
 from api.names import (
-    flaws_at,
-    group_id_flaws,
-    ip_flaws,
-    label_flaws,
     label_value_flaws,
     qualified_name_flaws,
-    range_flaw,
     subdomain_flaws,
     subdomain_with_underscore_flaws,
-    word_flaws,
 )
 from api.pod import V1Metadata, V1Pod, V1PodDNSConfig, V1PodSpec, V1Toleration
-from api.validation.container import (
-    validate_containers,
-    validate_images,
-    validate_init_containers,
-    validate_profiles,
-    validate_user,
-)
+from api.validation.container import validate_containers, validate_init_containers, validate_profiles
 from api.validation.volumes import validate_volumes
 
-_RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
-_DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _OPERATORS: Final = ("Equal", "Exists")
 _MOST_NAMESERVERS: Final = 3
 _MOST_SEARCHES: Final = 32
 _LONGEST_SEARCHES: Final = 2048
-_LAST_INT32: Final = 2**31 - 1
 _MOST_ANNOTATIONS: Final = 256 * 1024
 """Bytes of all annotations together."""
 _LONGEST_SYSCTL: Final = 253
@@ -59,9 +35,6 @@ _SYSCTLS_OF_IPC: Final = frozenset(
 )
 _SYSCTL_SEGMENT: Final = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _SYSCTL: Final = rf"^({_SYSCTL_SEGMENT}[\./])*{_SYSCTL_SEGMENT}$"
-_UID: Final = re.compile("[A-Za-z0-9](-?[A-Za-z0-9]){0,62}")
-_UID_FLAW: Final = "must be at most 63 letters and digits, with single hyphens between them"
-"""An API server makes UIDs itself; a manifest's UID names the folders of its pod, which are removed with the pod."""
 
 
 def validate_pod(pod: V1Pod) -> list[FieldError]:
@@ -74,14 +47,7 @@ def validate_metadata(metadata: V1Metadata) -> Iterator[FieldError]:
     if metadata.generate_name:
         for flaw in subdomain_flaws(re.sub("-$", "a", metadata.generate_name)):
             yield invalid("metadata.generateName", metadata.generate_name, flaw)
-    if not metadata.name:
-        yield required("metadata.name", "name or generateName is required")
-    else:
-        yield from flaws_at("metadata.name", metadata.name, subdomain_flaws)
-    if not metadata.namespace:
-        yield required("metadata.namespace")
-    else:
-        yield from flaws_at("metadata.namespace", metadata.namespace, label_flaws)
+    yield from metadata.flaws("metadata", "name", "namespace")
     yield from _of_labels(metadata.labels, "metadata.labels")
     for key in metadata.annotations:
         for flaw in qualified_name_flaws(key.lower()):
@@ -92,43 +58,38 @@ def validate_metadata(metadata: V1Metadata) -> Iterator[FieldError]:
 
 def _of_pod(pod: V1Pod) -> Iterator[FieldError]:
     yield from validate_metadata(pod.metadata)
-    if pod.metadata.uid and not _UID.fullmatch(pod.metadata.uid):
-        yield invalid("metadata.uid", pod.metadata.uid, _UID_FLAW)
+    yield from pod.metadata.flaws("metadata", "uid")
     yield from _of_spec(pod.spec)
-    yield from validate_images(pod.spec.containers, "spec.containers")
-    yield from validate_images(pod.spec.init_containers, "spec.initContainers")
+    for kind, containers in (("containers", pod.spec.containers), ("initContainers", pod.spec.init_containers)):
+        for index, container in enumerate(containers):
+            yield from container.flaws(f"spec.{kind}[{index}]", "image")
     if pod.spec.ephemeral_containers:
         yield forbidden("spec.ephemeralContainers", "cannot be set on create")
 
 
 def _of_spec(spec: V1PodSpec) -> Iterator[FieldError]:
     grace_period = spec.termination_grace_period_seconds
-    if grace_period is None:
-        yield required("spec.terminationGracePeriodSeconds")
+    yield from spec.flaws("spec", "termination_grace_period_seconds")
     volumes, errors = validate_volumes(spec.volumes, "spec.volumes")
     yield from errors
     yield from validate_containers(spec.containers, volumes, grace_period, "spec.containers")
     init = spec.init_containers
     yield from validate_init_containers(init, spec.containers, volumes, grace_period, "spec.initContainers")
     yield from _of_host_network(spec)
-    yield from _of_choice(spec.restart_policy, _RESTART_POLICIES, "spec.restartPolicy")
-    yield from _of_choice(spec.dns_policy, _DNS_POLICIES, "spec.dnsPolicy")
+    yield from spec.flaws("spec", "restart_policy", "dns_policy")
     yield from _of_labels(spec.node_selector, "spec.nodeSelector")
     yield from _of_security(spec)
     yield from _of_dns(spec.dns_config, spec.dns_policy)
     if spec.host_users is False:
         yield forbidden("spec.hostUsers", "this node has no user namespaces for pods")
-    yield from _of_names(spec)
+    names = ("service_account_name", "node_name", "active_deadline_seconds", "hostname", "subdomain")
+    yield from spec.flaws("spec", *names)
     for index, toleration in enumerate(spec.tolerations):
         yield from _of_toleration(toleration, f"spec.tolerations[{index}]")
     for index, alias in enumerate(spec.host_aliases):
-        yield from flaws_at(f"spec.hostAliases[{index}].ip", alias.ip, ip_flaws)
-        for number, hostname in enumerate(alias.hostnames):
-            yield from flaws_at(f"spec.hostAliases[{index}].hostnames[{number}]", hostname, subdomain_flaws)
-    if spec.priority_class_name:
-        yield from flaws_at("spec.priorityClassName", spec.priority_class_name, subdomain_flaws)
-    if spec.os.name not in {"", "linux"}:
-        yield not_supported("spec.os.name", spec.os.name, ("linux",))
+        yield from alias.flaws(f"spec.hostAliases[{index}]")
+    yield from spec.flaws("spec", "priority_class_name")
+    yield from spec.os.flaws("spec.os")
 
 
 def _of_host_network(spec: V1PodSpec) -> Iterator[FieldError]:
@@ -136,30 +97,10 @@ def _of_host_network(spec: V1PodSpec) -> Iterator[FieldError]:
         for index, container in enumerate(containers):
             for number, port in enumerate(container.ports):
                 place = f"spec.{kind}[{index}].ports[{number}]"
-                if port.host_ip:
-                    yield from flaws_at(f"{place}.hostIP", port.host_ip, ip_flaws)
+                yield from port.flaws(place, "host_ip")
                 if spec.host_network and kind == "containers" and port.host_port != port.container_port:
                     detail = "must match `containerPort` when `hostNetwork` is true"
                     yield invalid(f"{place}.hostPort", port.host_port, detail)
-
-
-def _of_choice(value: str, choices: tuple[str, ...], path: str) -> Iterator[FieldError]:
-    if not value:
-        yield required(path)
-    elif value not in choices:
-        yield not_supported(path, value, choices)
-
-
-def _of_names(spec: V1PodSpec) -> Iterator[FieldError]:
-    for key, name in (("serviceAccountName", spec.service_account_name), ("nodeName", spec.node_name)):
-        if name:
-            yield from flaws_at(f"spec.{key}", name, subdomain_flaws)
-    deadline = spec.active_deadline_seconds
-    if deadline is not None and not 1 <= deadline <= _LAST_INT32:
-        yield invalid("spec.activeDeadlineSeconds", deadline, range_flaw(1, _LAST_INT32))
-    for key, name in (("hostname", spec.hostname), ("subdomain", spec.subdomain)):
-        if name:
-            yield from flaws_at(f"spec.{key}", name, label_flaws)
 
 
 def _of_labels(labels: dict[str, str], path: str) -> Iterator[FieldError]:
@@ -171,14 +112,9 @@ def _of_labels(labels: dict[str, str], path: str) -> Iterator[FieldError]:
 def _of_security(spec: V1PodSpec) -> Iterator[FieldError]:
     """Judge the security context of a pod (validatePodSpecSecurityContext)."""
     context, path = spec.security_context, "spec.securityContext"
-    if context.fs_group is not None:
-        for flaw in group_id_flaws(context.fs_group):
-            yield invalid(f"{path}.fsGroup", context.fs_group, flaw)
-    yield from validate_user(context, path)
+    yield from context.flaws(path, "fs_group", "run_as_user", "run_as_group")
     yield from validate_profiles(context, path)
-    for index, group in enumerate(context.supplemental_groups):
-        for flaw in group_id_flaws(group):
-            yield invalid(f"{path}.supplementalGroups[{index}]", group, flaw)
+    yield from context.flaws(path, "supplemental_groups")
     if spec.share_process_namespace and spec.host_pid:
         detail = "ShareProcessNamespace and HostPID cannot both be enabled"
         yield invalid(f"{path}.shareProcessNamespace", value=True, detail=detail)
@@ -216,14 +152,12 @@ def _of_dns(config: V1PodDNSConfig | None, policy: str) -> Iterator[FieldError]:
     if len(config.nameservers) > _MOST_NAMESERVERS:
         detail = f"must not have more than {_MOST_NAMESERVERS} nameservers"
         yield invalid(f"{path}.nameservers", config.nameservers, detail)
-    for index, server in enumerate(config.nameservers):
-        yield from flaws_at(f"{path}.nameservers[{index}]", server, ip_flaws)
+    yield from config.flaws(path, "nameservers")
     yield from _of_searches(config.searches, f"{path}.searches")
     for index, option in enumerate(config.options):
         if not option.name:
             yield required(f"{path}.options[{index}]", "must not be empty")
-        for key, value in (("name", option.name), ("value", option.value or "")):
-            yield from flaws_at(f"{path}.options[{index}].{key}", value, word_flaws)
+        yield from option.flaws(f"{path}.options[{index}]")
 
 
 def _of_searches(searches: list[str], path: str) -> Iterator[FieldError]:
@@ -240,9 +174,8 @@ def _of_searches(searches: list[str], path: str) -> Iterator[FieldError]:
 def _of_toleration(toleration: V1Toleration, path: str) -> Iterator[FieldError]:
     """Judge a toleration (ValidateTolerations)."""
     operator, effect = toleration.operator, toleration.effect
-    if toleration.key:
-        yield from flaws_at(f"{path}.key", toleration.key, qualified_name_flaws)
-    elif operator != "Exists":
+    yield from toleration.flaws(path, "key")
+    if not toleration.key and operator != "Exists":
         detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
         yield invalid(f"{path}.operator", operator, detail)
     if toleration.toleration_seconds is not None and effect != "NoExecute":
@@ -256,5 +189,4 @@ def _of_toleration(toleration: V1Toleration, path: str) -> Iterator[FieldError]:
             yield invalid(f"{path}.operator", toleration.value, detail)
     else:
         yield not_supported(f"{path}.operator", operator, _OPERATORS)
-    if effect and effect not in _EFFECTS:
-        yield not_supported(f"{path}.effect", effect, _EFFECTS)
+    yield from toleration.flaws(path, "effect")

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from api.formats import format_time
+from api.object import V1Object
 from api.pod import V1ConfigMap, V1Pod
 from api.status import V1PodStatus
 from harness.files import remove_tree, write_atomically
 from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pod_containers import all_containers
-from skel.errors import CniError
-from skel.record import Record
 from skel.strict_json import decode_json
 
 _RECORD: Final = "pod.json"
@@ -46,7 +45,7 @@ class PodRecords:
         """Return all pods, by namespace and name. Unreadable ones are left out: an older release's."""
         found = []
         for path in self._paths.pods.glob(f"*/{_RECORD}"):
-            with suppress(OSError, ValueError, CniError):
+            with suppress(OSError, ValueError):
                 found.append(V1Pod.decode(decode_json(path.read_bytes())))
         return sorted(found, key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
 
@@ -65,7 +64,7 @@ class PodRecords:
             known = self._statuses.get(uid)
         if known is not None:
             return known
-        with suppress(OSError, ValueError, CniError):
+        with suppress(OSError, ValueError):
             return V1PodStatus.decode(decode_json((self._paths.pod(uid) / "status.json").read_bytes()))
         return None
 
@@ -83,7 +82,7 @@ class PodRecords:
 
     def deletion_grace_s(self, uid: str) -> int | None:
         """Return the grace period that a pod's deletion came with, in seconds; None for the pod's own."""
-        with suppress(OSError, ValueError, CniError):
+        with suppress(OSError, ValueError):
             pod = V1Pod.decode(decode_json((self._paths.pod(uid) / _RECORD).read_bytes()))
             return pod.metadata.deletion_grace_period_seconds
         return None
@@ -104,7 +103,7 @@ class PodRecords:
         """Return the config maps that were kept for a pod, by namespace and name."""
         found = {}
         for path in self._paths.config_maps(uid).glob("*.json"):
-            with suppress(OSError, ValueError, CniError):
+            with suppress(OSError, ValueError):
                 each = V1ConfigMap.decode(decode_json(path.read_bytes()))
                 found[each.metadata.namespace, each.metadata.name] = each
         return found
@@ -142,7 +141,7 @@ class PodRecords:
         return found
 
 
-def _write(path: Path, record: Record) -> None:
+def _write(path: Path, record: V1Object) -> None:
     path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
     # For root alone: environment variables may hold secrets.
     write_atomically(path, json.dumps(record.encode(), indent=1).encode() + b"\n", mode=0o600)

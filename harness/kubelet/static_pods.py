@@ -28,7 +28,7 @@ def static_pod(pod: V1Pod, file: Path, node_name: str, *, suffix: bool = True) -
     Its UID has 32 hexadecimal digits, which are a hash of the pod, the node's name and the file's path: an edited file
     has another pod. A UID in the manifest is kept. `suffix` adds the node's name to the pod's.
     """
-    pod = V1Pod.decode(pod.encode())
+    pod = pod.copy()
     pod.metadata.uid = pod.metadata.uid or _hash(pod, file, node_name)
     if suffix:
         pod.metadata.name += f"-{node_name.lower()}"

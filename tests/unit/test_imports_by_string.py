@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "skel": {"skel", "fast_stdlib"},
     "fast_stdlib": {"fast_stdlib"},
     "conf": set(),
-    "api": {"api", "skel", "fast_stdlib"},
+    "api": {"api"},
 }
 """The table of docs/design.md. A room's plugins are loaded by `launch.plugin_list` alone."""
 
