@@ -254,3 +254,8 @@ class V1Container(V1Object):
     termination_message_policy: str = field(
         default="", fill="File", required=True, one_of=("File", "FallbackToLogsOnError")
     )
+
+    @property
+    def is_sidecar(self) -> bool:
+        """Whether an init container is a sidecar, which runs as long as the pod (IsRestartableInitContainer)."""
+        return self.restart_policy == "Always"

@@ -17,7 +17,7 @@ def with_defaults(pod: V1Pod) -> V1Pod:
     for volume in spec.volumes:
         if volume.empty_dir is None and volume.host_path is None and volume.config_map is None:
             volume.empty_dir = V1EmptyDirVolume()
-    for container in [*spec.containers, *spec.init_containers, *spec.ephemeral_containers]:
+    for container in spec.all_containers():
         container.image_pull_policy = container.image_pull_policy or _pull_policy(container.image)
         _round_up(container.resources)
     for container in [*spec.containers, *spec.init_containers]:

@@ -15,12 +15,14 @@ noted with its path. `null` is absent.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar, cast, dataclass_transform
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias, TypeVar, cast, dataclass_transform
 
-from api.errors import DecodeError, FieldError, flaws_at, not_supported, required
+from api.errors import DecodeError, FieldError, flaws_at, forbidden, not_supported, required
 from api.values import Decoder, decoder_of, expected, string
 
 T = TypeVar("T")
+Judge: TypeAlias = Callable[[Any, str], Iterator[FieldError]]
+"""Judges the value at a path."""
 
 _ABSENT: Final = object()
 _UNKNOWN: Final = "_unknown"
@@ -198,6 +200,18 @@ class V1Object:
         for name in names or self._judged:
             known = self._named[name]
             yield from known.flaws(getattr(self, name), joined(path, known.key))
+
+    def union_flaws(self, path: str, kind: str, **members: Judge) -> Iterator[FieldError]:
+        """Judge an object that has exactly one of the `members`; `kind` is the API server's word for them."""
+        present = [name for name in members if getattr(self, name) is not None]
+        if not present:
+            yield required(path, f"must specify a {kind}")
+        for name in present:
+            place = f"{path}.{self.key_of(name)}"
+            if name != present[0]:
+                yield forbidden(place, f"may not specify more than 1 {kind}")
+            else:
+                yield from members[name](getattr(self, name), place)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and vars(other) == vars(self)

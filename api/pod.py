@@ -210,6 +210,24 @@ class V1PodSpec(V1Object):
     host_users: bool | None = None
     os: V1PodOS = V1PodOS()
 
+    def all_containers(self) -> list[V1Container]:
+        """Return the containers of each kind, the regular ones first."""
+        return [*self.containers, *self.init_containers, *self.ephemeral_containers]
+
+    def sidecars(self) -> list[V1Container]:
+        """Return the init containers that run as long as the pod."""
+        return [each for each in self.init_containers if each.is_sidecar]
+
+    def container(self, name: str) -> V1Container | None:
+        """Return the container of this name."""
+        return next((each for each in self.all_containers() if each.name == name), None)
+
+    def field_path(self, container: V1Container) -> str:
+        """Return the path of a container in its pod, as events have it."""
+        kinds = {"spec.initContainers": self.init_containers, "spec.ephemeralContainers": self.ephemeral_containers}
+        kind = next((path for path, listed in kinds.items() if container in listed), "spec.containers")
+        return f"{kind}{{{container.name}}}"
+
 
 class V1Metadata(V1Object):
     """The identity of an object; `deletion_timestamp` is RFC 3339 in UTC, empty while the object is wanted."""

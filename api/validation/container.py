@@ -53,7 +53,7 @@ def validate_init_containers(
         elif container.name:
             names.add(container.name)
         yield from _of_host_ports([container], path)
-        if container.restart_policy == "Always":
+        if container.is_sidecar:
             yield from validate_hooks(container, grace_period, place)
             yield from validate_probes(container, place)
         else:

@@ -6,7 +6,6 @@ from api.container import V1Container, V1Handler, V1HTTPGetAction, V1Probe, V1Sl
 from api.errors import FieldError, invalid
 from api.names import header_flaws
 from api.object import V1Object
-from api.validation.unions import Judge, union_flaws
 
 
 def validate_hooks(container: V1Container, grace_period: int | None, path: str) -> Iterator[FieldError]:
@@ -47,13 +46,10 @@ def _of_handler(handler: V1Handler, grace_period: int | None, path: str) -> Iter
             limit = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_period})"
             yield invalid(place, action.seconds, limit)
 
-    actions: dict[str, Judge] = {
-        "exec": V1Object.flaws,
-        "http_get": _of_http_get,
-        "tcp_socket": V1Object.flaws,
-        "sleep": of_sleep,
-    }
-    yield from union_flaws(handler, path, "handler type", actions)
+    only = V1Object.flaws
+    yield from handler.union_flaws(
+        path, "handler type", exec=only, http_get=_of_http_get, tcp_socket=only, sleep=of_sleep
+    )
 
 
 def _of_http_get(action: V1HTTPGetAction, path: str) -> Iterator[FieldError]:

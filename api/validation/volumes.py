@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from api.errors import FieldError, duplicate, forbidden
 from api.pod import V1ConfigMapVolume, V1EmptyDirVolume, V1HostPathVolume, V1Volume
 from api.quantity import parse_quantity
-from api.validation.unions import Judge, union_flaws
 
 
 def validate_volumes(volumes: list[V1Volume], path: str) -> tuple[set[str], list[FieldError]]:
@@ -22,8 +21,9 @@ def validate_volumes(volumes: list[V1Volume], path: str) -> tuple[set[str], list
 
 
 def _of_volume(volume: V1Volume, path: str, names: set[str]) -> Iterator[FieldError]:
-    sources: dict[str, Judge] = {"empty_dir": _of_empty_dir, "host_path": _of_host_path, "config_map": _of_config_map}
-    yield from union_flaws(volume, path, "volume type", sources)
+    yield from volume.union_flaws(
+        path, "volume type", empty_dir=_of_empty_dir, host_path=_of_host_path, config_map=_of_config_map
+    )
     yield from volume.flaws(path, "name")
     if volume.name in names:
         yield duplicate(f"{path}.name", volume.name)

@@ -68,12 +68,12 @@ def status_word(pod: "V1Pod", status: "V1PodStatus") -> str:
     """Return one word on a pod (kubectl's printPod): its phase, or the reason why a container does not run."""
     if pod.metadata.deletion_timestamp:
         return "Terminating"
-    initial = len(pod.spec.init_containers)
+    initial, sidecars = len(pod.spec.init_containers), [each.name for each in pod.spec.sidecars()]
     for number, each in enumerate(status.init_container_statuses):
         terminated, waiting = each.state.terminated, each.state.waiting
         if terminated is not None and terminated.exit_code == 0:
             continue
-        if each.state.running is not None and each.started and _is_sidecar(pod, each.name):
+        if each.state.running is not None and each.started and each.name in sidecars:
             continue
         if terminated is not None:
             return f"Init:{terminated.reason or f'ExitCode:{terminated.exit_code}'}"
@@ -108,9 +108,3 @@ def _container_word(each: "V1ContainerStatus") -> str:
     if terminated is not None:
         return terminated.reason or f"ExitCode:{terminated.exit_code}"
     return ""
-
-
-def _is_sidecar(pod: "V1Pod", name: str) -> bool:
-    from harness.kubelet.pod_containers import is_sidecar
-
-    return any(each.name == name and is_sidecar(each) for each in pod.spec.init_containers)

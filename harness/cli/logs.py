@@ -87,13 +87,12 @@ def _is_over(settings: Settings, pod: "V1Pod", container: str, attempt: int) -> 
 
 
 def _container(pod: "V1Pod", name: str) -> "V1Container":
-    from harness.kubelet.pod_containers import all_containers, container_of
 
     if not pod.spec.containers:
         raise click.ClickException(f"pod {pod.metadata.name} has no containers: `cni-harness add` made it")
-    if (found := container_of(pod, name or pod.spec.containers[0].name)) is not None:
+    if (found := pod.spec.container(name or pod.spec.containers[0].name)) is not None:
         return found
-    known = ", ".join(each.name for each in all_containers(pod))
+    known = ", ".join(each.name for each in pod.spec.all_containers())
     raise click.ClickException(f"container {name} is not valid for pod {pod.metadata.name}; there are {known}")
 
 

@@ -152,9 +152,8 @@ class ReadinessWatch:
 
     def _end_of_log(self, pod: "V1Pod", container: str) -> list[str]:
         from harness.kubelet.container_logs import last_lines, log_attempts
-        from harness.kubelet.pod_containers import container_of
 
-        found = container_of(pod, container)
+        found = pod.spec.container(container)
         if found is None:
             return []
         attempts = log_attempts(self._paths.log(pod, found, 0).parent)

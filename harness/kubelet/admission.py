@@ -5,7 +5,6 @@ from typing import Final, NamedTuple
 
 from api.container import V1ContainerPort
 from api.pod import V1Pod
-from harness.kubelet.pod_containers import is_sidecar
 from harness.kubelet.pod_resources import pod_requests
 
 MAX_PODS: Final = 110
@@ -94,7 +93,7 @@ def _host_ports(pod: V1Pod, others: list[V1Pod]) -> Rejection | None:
 
 def _ports(pod: V1Pod) -> Iterator[V1ContainerPort]:
     """Yield the host ports of containers that run as long as the pod."""
-    for container in (*filter(is_sidecar, pod.spec.init_containers), *pod.spec.containers):
+    for container in (*pod.spec.sidecars(), *pod.spec.containers):
         yield from (port for port in container.ports if port.host_port > 0)
 
 

@@ -11,7 +11,6 @@ from api.pod import V1Pod
 from api.status import FAILED, SUCCEEDED, V1ContainerStatus, V1PodCondition, V1PodStatus
 from harness.cri.messages import PodSandboxState
 from harness.kubelet.container_statuses import StatusSources, container_statuses, init_container_statuses
-from harness.kubelet.pod_containers import is_sidecar
 from harness.kubelet.pod_phase import pod_phase
 from harness.kubelet.pod_resources import qos_class
 from harness.kubelet.probe_results import ProbeResult, Probes
@@ -124,7 +123,7 @@ def _set_started_and_ready(
     for status in statuses:
         container = by_name[status.name]
         status.started = _is_started(container, status, probes)
-        if init and not is_sidecar(container):
+        if init and not container.is_sidecar:
             status.ready = status.state.terminated is not None and status.state.terminated.exit_code == 0
         else:
             status.ready = status.started and _is_ready(container, status, probes)
@@ -182,7 +181,7 @@ def initialized(
         status = by_name.get(container.name)
         if status is None:
             unknown.append(container.name)
-        elif not (status.started if is_sidecar(container) else status.ready):
+        elif not (status.started if container.is_sidecar else status.ready):
             incomplete.append(container.name)
     if phase == SUCCEEDED and not unknown:
         return V1PodCondition(type=INITIALIZED, status=_TRUE, reason=_POD_COMPLETED)
@@ -200,7 +199,7 @@ def containers_ready(pod: V1Pod, statuses: Sequence[V1ContainerStatus], phase: s
     if not statuses:
         return V1PodCondition(type=CONTAINERS_READY, status=_FALSE, reason=_UNKNOWN_CONTAINER_STATUSES)
     by_name = {status.name: status for status in statuses}
-    names = [container.name for container in (*filter(is_sidecar, pod.spec.init_containers), *pod.spec.containers)]
+    names = [container.name for container in (*pod.spec.sidecars(), *pod.spec.containers)]
     unknown = [name for name in names if name not in by_name]
     unready = [name for name in names if name in by_name and not by_name[name].ready]
     if phase == SUCCEEDED and not unknown:

@@ -12,7 +12,6 @@ from harness.cri.messages import ContainerState, ContainerStatus
 from harness.cri.service import NotFoundError, RuntimeService, RuntimeServiceError
 from harness.kubelet.events import NORMAL, WARNING, EventRecorder
 from harness.kubelet.handlers import HookError, HookPlace, OnNode, run_hook
-from harness.kubelet.pod_containers import container_of, field_path, is_sidecar
 
 _LEAST_GRACE_S: Final = 2  # kubelet's minimumGracePeriodInSeconds
 _PARALLEL: Final = 32
@@ -49,7 +48,7 @@ class ContainerKiller:
         A missing container is fine. Raises RuntimeServiceError.
         """
         told = message or f"Stopping container {container.name}"
-        self._events.event(pod, NORMAL, "Killing", told, field_path(pod, container))
+        self._events.event(pod, NORMAL, "Killing", told, pod.spec.field_path(container))
         left = grace_period(pod) if grace_s is None else grace_s
         if container.lifecycle.pre_stop is not None and left > 0:
             left -= self._pre_stop(pod, container, container_id, left, ip)
@@ -66,7 +65,7 @@ class ContainerKiller:
         Raises an ExceptionGroup of RuntimeServiceErrors after all were tried.
         """
         running = [status for status in containers if status.state is ContainerState.RUNNING]
-        sidecars = [each.name for each in pod.spec.init_containers if is_sidecar(each)]
+        sidecars = [each.name for each in pod.spec.sidecars()]
         regular = [status for status in running if status.metadata.name not in sidecars]
         errors = self._kill_each(pod, regular, grace_s, ip, parallel=True)
         by_name = {status.metadata.name: status for status in running}
@@ -86,7 +85,7 @@ class ContainerKiller:
 
         def kill(status: ContainerStatus) -> RuntimeServiceError | None:
             # A container that is in the manifest no more has no hook.
-            container = container_of(pod, status.metadata.name) or V1Container(name=status.metadata.name)
+            container = pod.spec.container(status.metadata.name) or V1Container(name=status.metadata.name)
             try:
                 self.kill(pod, container, status.id, grace_s=grace_s, ip=ip)
             except RuntimeServiceError as error:
@@ -110,5 +109,5 @@ class ContainerKiller:
             place = HookPlace(self._service, ip, self._on_node)
             run_hook(hook, pod, container, container_id, place, timeout_s=grace_s)
         except HookError:
-            self._events.event(pod, WARNING, "FailedPreStopHook", "PreStopHook failed", field_path(pod, container))
+            self._events.event(pod, WARNING, "FailedPreStopHook", "PreStopHook failed", pod.spec.field_path(container))
         return int(time.monotonic() - started)

@@ -20,7 +20,6 @@ from harness.kubelet.handlers import HookError, HookPlace, OnNode, run_hook
 from harness.kubelet.hosts_file import write_hosts_file
 from harness.kubelet.labels import RESTART_COUNT
 from harness.kubelet.paths import KubeletPaths
-from harness.kubelet.pod_containers import field_path
 from harness.kubelet.runtime_pod_status import RuntimePodStatus, new_message_file
 from harness.kubelet.start_errors import StartError
 
@@ -74,7 +73,7 @@ class ContainerStarter:
         """Create and start a container, run its postStart hook, and return its ID. Raises StartError, OSError."""
 
         def record(type: str, reason: str, message: str) -> None:
-            self._events.event(pod, type, reason, message, field_path(pod, container))
+            self._events.event(pod, type, reason, message, pod.spec.field_path(container))
 
         try:
             image = self._images.ensure(container, pod.metadata.uid, record)

@@ -22,7 +22,6 @@ from harness.kubelet.container_restart import (
     should_container_be_restarted,
 )
 from harness.kubelet.labels import RESTART_COUNT
-from harness.kubelet.pod_containers import is_sidecar
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.start_errors import ReasonCache
 
@@ -64,7 +63,7 @@ def init_container_statuses(sources: StatusSources, old: Sequence[V1ContainerSta
     for container in pod.spec.init_containers:
         status = _from_runtime(sources, container, old)
         vanished = runtime.newest(container.name) is None
-        if vanished and initialized and not is_sidecar(container) and status.state.waiting is not None:
+        if vanished and initialized and not container.is_sidecar and status.state.waiting is not None:
             status.state = V1ContainerState(terminated=_assumed_success())
         elif not has_succeeded(container, runtime):
             _apply_reason(sources, container, status)

@@ -16,7 +16,6 @@ from api.container import V1Container, V1EnvFromSource, V1EnvVar, V1KeyRef, V1Re
 from api.pod import V1Pod
 from api.quantity import quantity_milli
 from harness.cri.messages import KeyValue
-from harness.kubelet.pod_containers import container_of
 from harness.kubelet.pod_records import ConfigMaps
 from harness.kubelet.start_errors import StartError
 
@@ -109,7 +108,7 @@ def _resource(
     pod: V1Pod, container: V1Container, reference: V1ResourceFieldRef, capacity: Mapping[str, Fraction]
 ) -> str:
     """Return a limit or request in units of the divisor, rounded up; without a limit the node's capacity counts."""
-    named = container_of(pod, reference.container_name) if reference.container_name else container
+    named = pod.spec.container(reference.container_name) if reference.container_name else container
     kind, _, name = reference.resource.partition(".")
     quantities = {} if named is None else getattr(named.resources, kind)
     if name in quantities:

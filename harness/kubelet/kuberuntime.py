@@ -23,7 +23,6 @@ from harness.kubelet.events import NORMAL, WARNING, EventRecorder
 from harness.kubelet.labels import container_hash
 from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pod_actions import ContainerToKill, PodActions, compute_pod_actions, probe_grace_period
-from harness.kubelet.pod_containers import container_of, field_path, is_sidecar
 from harness.kubelet.probe_results import Probes
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.sandbox_config import pod_sandbox_config
@@ -135,7 +134,7 @@ class KubeRuntime:
 
         spec = pod.spec
         steps = [*started(spec.ephemeral_containers, actions.ephemeral_to_start)]
-        sidecars = {each.name for each in spec.init_containers if is_sidecar(each)}
+        sidecars = {each.name for each in spec.sidecars()}
         for step in started(spec.init_containers, actions.init_to_start):
             steps.append(step)
             if step.reason and step.target not in sidecars:
@@ -171,7 +170,7 @@ class KubeRuntime:
             return None
         delay = self._backoff.get(key)
         message = f"Back-off restarting failed container {container.name} in pod {format_pod(pod)}"
-        self._events.event(pod, WARNING, "BackOff", message, field_path(pod, container))
+        self._events.event(pod, WARNING, "BackOff", message, pod.spec.field_path(container))
         told = f"back-off {format_duration(delay)} restarting failed container={container.name} pod={format_pod(pod)}"
         retry_s = self._backoff.remaining_s(key, finished)
         return SyncStep(START_CONTAINER, container.name, "CrashLoopBackOff", told, retry_s)
@@ -230,7 +229,7 @@ class KubeRuntime:
 
     def _kill_one(self, pod: V1Pod, to_kill: ContainerToKill, status: RuntimePodStatus) -> SyncStep | None:
         name = to_kill.name
-        container = container_of(pod, name) or V1Container(name=name)
+        container = pod.spec.container(name) or V1Container(name=name)
         grace_s = probe_grace_period(pod, container, to_kill.reason)
         try:
             self._killer.kill(

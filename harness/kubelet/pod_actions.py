@@ -21,7 +21,6 @@ from harness.kubelet.container_restart import (
     should_container_be_restarted,
 )
 from harness.kubelet.labels import CONTAINER_HASH, container_hash
-from harness.kubelet.pod_containers import is_sidecar
 from harness.kubelet.probe_results import ProbeResult, Probes
 from harness.kubelet.runtime_pod_status import RuntimePodStatus, sandbox_change
 
@@ -202,7 +201,7 @@ def _step(
 ) -> _Step | None:
     """Return what an init container asks for; None if it has nothing to say."""
     newest = status.newest(container.name)
-    if is_sidecar(container):
+    if container.is_sidecar:
         if newest is None:
             return _START if passed else None
         return _sidecar(container, newest, probes)

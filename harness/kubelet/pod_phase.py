@@ -7,7 +7,6 @@ from api.pod import V1Pod
 from api.status import FAILED, PENDING, RUNNING, SUCCEEDED, V1ContainerStatus
 from harness.kubelet.container_restart import restarts_after_exit
 from harness.kubelet.labels import is_static
-from harness.kubelet.pod_containers import is_sidecar
 
 
 class _Init(NamedTuple):
@@ -69,7 +68,7 @@ def _phase_of_stopped(counts: _Counts, *, terminal: bool) -> str:
 def _init_containers(pod: V1Pod, by_name: Mapping[str, V1ContainerStatus]) -> _Init:
     pending = failed = 0
     for container in pod.spec.init_containers:
-        if is_sidecar(container):
+        if container.is_sidecar:
             continue
         status = by_name.get(container.name)
         ended = None
@@ -85,7 +84,7 @@ def _init_containers(pod: V1Pod, by_name: Mapping[str, V1ContainerStatus]) -> _I
 def _sidecars(pod: V1Pod, by_name: Mapping[str, V1ContainerStatus]) -> _Counts:
     """Count sidecars; one that has ended counts nowhere."""
     counts = _Counts()
-    for container in filter(is_sidecar, pod.spec.init_containers):
+    for container in pod.spec.sidecars():
         status = by_name.get(container.name)
         if status is None:
             counts = counts.plus(unknown=1)

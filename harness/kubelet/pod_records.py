@@ -19,7 +19,6 @@ from api.pod import V1ConfigMap, V1Pod
 from api.status import V1PodStatus
 from harness.files import remove_tree, write_atomically
 from harness.kubelet.paths import KubeletPaths
-from harness.kubelet.pod_containers import all_containers
 from skel.strict_json import decode_json
 
 _RECORD: Final = "pod.json"
@@ -156,7 +155,7 @@ def _names(pod: V1Pod) -> Iterator[str]:
     for volume in pod.spec.volumes:
         if volume.config_map is not None:
             yield volume.config_map.name
-    for container in all_containers(pod):
+    for container in pod.spec.all_containers():
         for source in container.env_from:
             if source.config_map_ref is not None:
                 yield source.config_map_ref.name

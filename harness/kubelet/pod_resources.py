@@ -7,7 +7,6 @@ from typing import Final
 from api.container import V1Container
 from api.pod import V1Pod
 from api.quantity import parse_quantity, quantity_milli, quantity_value
-from harness.kubelet.pod_containers import is_sidecar
 
 GUARANTEED: Final = "Guaranteed"
 BURSTABLE: Final = "Burstable"
@@ -36,7 +35,7 @@ def _of_pod(pod: V1Pod, quantities: Callable[[V1Container], Mapping[str, str]]) 
     for container in pod.spec.init_containers:
         own = _numbers(quantities(container))
         initially |= sidecars + own
-        if is_sidecar(container):
+        if container.is_sidecar:
             sidecars += own
             together += own
     return dict(together | initially)

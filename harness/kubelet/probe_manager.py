@@ -10,7 +10,6 @@ from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.container_restart import should_container_be_restarted
 from harness.kubelet.events import WARNING, EventRecorder
 from harness.kubelet.handlers import OnNode
-from harness.kubelet.pod_containers import field_path, is_sidecar
 from harness.kubelet.pod_records import PodRecords
 from harness.kubelet.probe_results import ProbeResult, ProbeResults, Probes
 from harness.kubelet.probe_worker import (
@@ -57,9 +56,8 @@ class ProbeManager:
 
     def add_pod(self, pod: V1Pod) -> None:
         """Begin the probes of a pod that have not begun."""
-        sidecars = [each for each in pod.spec.init_containers if is_sidecar(each)]
         probes = self._sources.probes
-        for container in (*pod.spec.containers, *sidecars):
+        for container in (*pod.spec.containers, *pod.spec.sidecars()):
             for kind, probe, results in (
                 (STARTUP, container.startup_probe, probes.startup),
                 (READINESS, container.readiness_probe, probes.readiness),
@@ -143,4 +141,4 @@ class _Probed:
         return probe_once(self.probe, self.container, container_id, ip, service=service, on_node=on_node)
 
     def unhealthy(self, message: str) -> None:
-        self._sources.events.event(self._pod, WARNING, "Unhealthy", message, field_path(self._pod, self.container))
+        self._sources.events.event(self._pod, WARNING, "Unhealthy", message, self._pod.spec.field_path(self.container))

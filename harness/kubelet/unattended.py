@@ -3,7 +3,6 @@
 Containers go on and end without a kubelet, but nothing restarts or probes them, and no status is written.
 """
 
-from copy import copy
 from datetime import UTC, datetime
 
 from api.pod import V1Pod
@@ -22,8 +21,7 @@ def unattended_status(pod: V1Pod, told: V1PodStatus, service: RuntimeService) ->
     """
     if is_terminal_phase(told.phase) or not told.start_time:
         return told
-    undated = copy(pod)
-    undated.spec = copy(pod.spec)
+    undated = pod.copy()
     undated.spec.active_deadline_seconds = None  # a kubelet would end the pod; without one it goes on
     probes, reasons = _kept(pod, told)
     return generate_api_pod_status(
