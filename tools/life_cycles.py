@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.cri.builtin.container_states import CONTAINER_LIFE
-from harness.kubelet.pod_states import POD_LIFE
+from harness.kubelet.sync.pod_states import POD_LIFE
 from harness.runtime.sandbox_life import SANDBOX_LIFE
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "life-cycles.md"

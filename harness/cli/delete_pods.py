@@ -137,6 +137,6 @@ def _remaining(settings: Settings, wanted: "Sequence[V1Pod]") -> "list[V1Pod]":
 
 
 def _patience_s(wanted: "Sequence[V1Pod]") -> float:
-    from harness.kubelet.container_kill import grace_period
+    from harness.kubelet.sync.container_kill import grace_period
 
     return max(map(grace_period, wanted), default=0) + _MARGIN_S

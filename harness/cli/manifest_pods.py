@@ -30,7 +30,7 @@ def pods_at_present(settings: Settings) -> "list[tuple[V1Pod, V1PodStatus]]":
     so, and the statuses are those told last.
     """
     from harness.cri.service import RuntimeServiceError
-    from harness.kubelet.unattended import unattended_status
+    from harness.kubelet.status.unattended import unattended_status
 
     told = pods_on_record(settings)
     if not told or is_running(settings):
@@ -72,7 +72,7 @@ def requests_without_effect(settings: Settings, pod: "V1Pod") -> list[str]:
     from harness.cri.messages import PodSandboxState
     from harness.cri.service import RuntimeServiceError
     from harness.kubelet.labels import POD_UID
-    from harness.kubelet.sandbox_config import pod_sandbox_config
+    from harness.kubelet.requests.sandbox_config import pod_sandbox_config
 
     if pod.spec.host_network:
         return []

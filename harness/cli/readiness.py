@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from api.pod import V1Pod
     from api.status import V1PodStatus
     from harness.kubelet.events import Event
-    from harness.kubelet.readiness import Failure
+    from harness.kubelet.status.readiness import Failure
 
 POLL_S = 0.1
 _LOG_LINES = 3
@@ -88,7 +88,7 @@ class ReadinessWatch:
         return [event for event in self._events.of(uid) if event not in self._before[uid]]
 
     def _is_settled(self, seen: _Seen) -> bool:
-        from harness.kubelet.readiness import failure_of, is_ready
+        from harness.kubelet.status.readiness import failure_of, is_ready
 
         if failure_of(seen.status, seen.events):
             return True
@@ -96,7 +96,7 @@ class ReadinessWatch:
 
     def _is_lasting(self, seen: _Seen) -> bool:
         """Tell whether the same containers have run for long enough: a container may end right after its start."""
-        from harness.kubelet.readiness import is_running_for, running_containers
+        from harness.kubelet.status.readiness import is_running_for, running_containers
 
         running, now = running_containers(seen.status), time.monotonic()
         since = self._ready_since.get(seen.pod.metadata.uid)
@@ -110,8 +110,8 @@ class ReadinessWatch:
     def _run_still(self, seen: list[_Seen]) -> bool:
         """Ask the runtime whether the containers run: kubelet learns of an end up to a second later."""
         from harness.cri.service import RuntimeServiceError
-        from harness.kubelet.readiness import running_containers
-        from harness.kubelet.unattended import unattended_status
+        from harness.kubelet.status.readiness import running_containers
+        from harness.kubelet.status.unattended import unattended_status
 
         try:
             with reading_runtime(self._settings) as service:
@@ -124,7 +124,7 @@ class ReadinessWatch:
             return True
 
     def _failure_lines(self, seen: _Seen) -> list[str]:
-        from harness.kubelet.readiness import Failure, failure_of, is_ready, obstacle_of
+        from harness.kubelet.status.readiness import Failure, failure_of, is_ready, obstacle_of
 
         failure = failure_of(seen.status, seen.events)
         if failure is None and not is_ready(seen.status):

@@ -11,26 +11,26 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 from harness.cri.builtin.service import RUNTIME_NAME
 from harness.cri.service import ImageNotFoundError, ImageService, NotFoundError, RuntimeService, RuntimeServiceError
 from harness.kubelet.admission import NodeFacts
-from harness.kubelet.backoff import Backoff
-from harness.kubelet.cgroups import PodCgroups, memory_of_node
-from harness.kubelet.container_images import ContainerImages
-from harness.kubelet.container_kill import ContainerKiller
-from harness.kubelet.container_start import ContainerStarter
-from harness.kubelet.environment import EnvironmentSources
 from harness.kubelet.events import EventRecorder
 from harness.kubelet.garbage import GarbageCollector
-from harness.kubelet.handlers import OnNode
 from harness.kubelet.kubelet import Kubelet, KubeletParts
-from harness.kubelet.kuberuntime import KubeRuntime
-from harness.kubelet.network_ready import network_error
 from harness.kubelet.paths import KubeletPaths
-from harness.kubelet.pleg import Pleg
 from harness.kubelet.pod_records import PodRecords
-from harness.kubelet.pod_sync import PodSync
-from harness.kubelet.probe_manager import ProbeManager
-from harness.kubelet.probe_results import ProbeResults, Probes
-from harness.kubelet.start_errors import ReasonCache
-from harness.kubelet.volume_manager import VolumeManager
+from harness.kubelet.probes.handlers import OnNode
+from harness.kubelet.probes.manager import ProbeManager
+from harness.kubelet.probes.results import ProbeResults, Probes
+from harness.kubelet.requests.cgroups import PodCgroups, memory_of_node
+from harness.kubelet.requests.environment import EnvironmentSources
+from harness.kubelet.status.start_errors import ReasonCache
+from harness.kubelet.sync.backoff import Backoff
+from harness.kubelet.sync.container_images import ContainerImages
+from harness.kubelet.sync.container_kill import ContainerKiller
+from harness.kubelet.sync.container_start import ContainerStarter
+from harness.kubelet.sync.kuberuntime import KubeRuntime
+from harness.kubelet.sync.network_ready import network_error
+from harness.kubelet.sync.pleg import Pleg
+from harness.kubelet.sync.pod_sync import PodSync
+from harness.kubelet.volumes.manager import VolumeManager
 from harness.runtime.namespace_state import read_namespace_state
 from harness.runtime.node import Node
 from harness.runtime.node_snapshot import THIS_HOST

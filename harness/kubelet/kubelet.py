@@ -17,18 +17,18 @@ from fast_stdlib import span
 from harness.cri.messages import PodSandboxMetadata
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.admission import NodeFacts, admit
-from harness.kubelet.api_status import is_terminal_phase
 from harness.kubelet.events import WARNING, EventRecorder
 from harness.kubelet.garbage import GarbageCollector
 from harness.kubelet.labels import CONFIG_SOURCE, POD_UID
-from harness.kubelet.pleg import CONTAINER_DIED, CONTAINER_REMOVED, Pleg, PodLifecycleEvent
 from harness.kubelet.pod_records import PodRecords
 from harness.kubelet.pod_resources import qos_class
-from harness.kubelet.pod_states import PodWorkerState, first_state
-from harness.kubelet.pod_workers import PodFunctions, PodWorkers
-from harness.kubelet.probe_results import Probes, ProbeUpdate
-from harness.kubelet.runtime_pod_status import runtime_pod_status
+from harness.kubelet.probes.results import Probes, ProbeUpdate
 from harness.kubelet.sources import RUN_SOURCE
+from harness.kubelet.status.api_status import is_terminal_phase
+from harness.kubelet.status.runtime_pod_status import runtime_pod_status
+from harness.kubelet.sync.pleg import CONTAINER_DIED, CONTAINER_REMOVED, Pleg, PodLifecycleEvent
+from harness.kubelet.sync.pod_states import PodWorkerState, first_state
+from harness.kubelet.sync.pod_workers import PodFunctions, PodWorkers
 
 _HOUSEKEEPING_S: Final = 2.0  # kubelet's housekeepingPeriod
 _GARBAGE_S: Final = 60.0  # its ContainerGCPeriod

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.files import naming, write_atomically
-from harness.kubelet.volume_files import Projection, write_atomically_into
+from harness.kubelet.volumes.files import Projection, write_atomically_into
 from harness.runtime.left_links import LeftLinks
 from ipam.reservation import make_file
 from skel.regular_files import overwrite

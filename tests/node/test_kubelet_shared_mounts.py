@@ -100,7 +100,7 @@ def test_bidirectional_sub_path_leaves_mounts_of_its_containers_on_the_node(
 
     def in_python(call: str) -> None:
         names = "bound_sub_path, remove_sub_paths"
-        program = f"from pathlib import Path; from harness.kubelet.sub_paths import {names}; {call}"
+        program = f"from pathlib import Path; from harness.kubelet.volumes.sub_paths import {names}; {call}"
         _on_node(shared, "env", f"PYTHONPATH={ROOT}", sys.executable, "-c", program)
 
     in_python(f"bound_sub_path(Path({str(volume)!r}), 'inner', 'v', Path({str(target)!r}), 'rshared')")

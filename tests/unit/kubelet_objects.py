@@ -14,8 +14,8 @@ from harness.cri.messages import (
     PodSandboxStatus,
 )
 from harness.kubelet.labels import CONTAINER_HASH, RESTART_COUNT, container_hash
-from harness.kubelet.probe_results import ProbeResults, Probes
-from harness.kubelet.runtime_pod_status import RuntimePodStatus
+from harness.kubelet.probes.results import ProbeResults, Probes
+from harness.kubelet.status.runtime_pod_status import RuntimePodStatus
 
 UID: Final = "12345678"
 IP: Final = "10.1.0.2"

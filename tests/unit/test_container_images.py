@@ -6,9 +6,9 @@ import pytest
 
 from api.container import V1Container
 from harness.cri.builtin.images import Images
-from harness.kubelet.backoff import Backoff
-from harness.kubelet.container_images import ContainerImages
-from harness.kubelet.start_errors import StartError
+from harness.kubelet.status.start_errors import StartError
+from harness.kubelet.sync.backoff import Backoff
+from harness.kubelet.sync.container_images import ContainerImages
 from tests.unit.test_kubelet_backoff import Clock
 
 

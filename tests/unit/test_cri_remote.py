@@ -38,9 +38,9 @@ from harness.cri.remote.client import RemoteRuntime
 from harness.cri.remote.exec_stream import exit_code
 from harness.cri.remote.grpc_calls import go_name
 from harness.cri.service import RuntimeServiceError
-from harness.kubelet.backoff import Backoff
-from harness.kubelet.container_images import ContainerImages
-from harness.kubelet.start_errors import StartError
+from harness.kubelet.status.start_errors import StartError
+from harness.kubelet.sync.backoff import Backoff
+from harness.kubelet.sync.container_images import ContainerImages
 from harness.trace_recorder import TraceRecorder
 from tools import stubs
 

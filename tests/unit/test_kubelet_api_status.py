@@ -7,11 +7,11 @@ import pytest
 from api.pod import V1Pod
 from api.status import V1PodStatus
 from harness.cri.messages import NamespaceMode
-from harness.kubelet.api_status import generate_api_pod_status
-from harness.kubelet.probe_results import ProbeResult, Probes
-from harness.kubelet.runtime_pod_status import RuntimePodStatus
+from harness.kubelet.probes.results import ProbeResult, Probes
 from harness.kubelet.server import pod_document
-from harness.kubelet.start_errors import ReasonCache
+from harness.kubelet.status.api_status import generate_api_pod_status
+from harness.kubelet.status.runtime_pod_status import RuntimePodStatus
+from harness.kubelet.status.start_errors import ReasonCache
 from tests.unit.kubelet_objects import (
     IP,
     START,

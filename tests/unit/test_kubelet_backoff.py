@@ -1,6 +1,6 @@
 """Restarts come at once, then after 10, 20, 40, … 300 seconds; ten quiet minutes begin anew."""
 
-from harness.kubelet.backoff import Backoff
+from harness.kubelet.sync.backoff import Backoff
 
 KEY = "pod_container"
 

@@ -5,9 +5,9 @@ import pytest
 from api.pod import V1Pod
 from api.status import V1ContainerState, V1ContainerStatus
 from harness.cri.messages import ContainerState, ContainerStatus
-from harness.kubelet.container_statuses import StatusSources, container_statuses, init_container_statuses
 from harness.kubelet.labels import RESTART_COUNT
-from harness.kubelet.start_errors import ReasonCache
+from harness.kubelet.status.container_statuses import StatusSources, container_statuses, init_container_statuses
+from harness.kubelet.status.start_errors import ReasonCache
 from tests.unit.kubelet_objects import UID, attempt, exited, pod, runtime, sidecar
 
 STARTED = "2027-01-15T08:00:01Z"

@@ -7,7 +7,7 @@ from typing import NoReturn
 import pytest
 
 from api.container import V1TCPSocketAction
-from harness.kubelet.handlers import HandlerError, connect
+from harness.kubelet.probes.handlers import HandlerError, connect
 from tests.unit.kubelet_objects import pod
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from harness.cri.messages import ContainerState, ContainerStatus
-from harness.kubelet.pod_actions import ContainerToKill, PodActions, compute_pod_actions
-from harness.kubelet.probe_results import ProbeResult
+from harness.kubelet.probes.results import ProbeResult
+from harness.kubelet.sync.pod_actions import ContainerToKill, PodActions, compute_pod_actions
 from tests.unit.kubelet_objects import attempt, dead_sandbox, exited, pod, probes, runtime, sidecar
 
 KEPT = PodActions(sandbox_id="sandbox0")

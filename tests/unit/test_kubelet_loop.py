@@ -17,9 +17,9 @@ from harness.kubelet.garbage import GarbageCollector
 from harness.kubelet.kubelet import Kubelet, KubeletParts
 from harness.kubelet.labels import CONFIG_SOURCE, POD_UID
 from harness.kubelet.paths import KubeletPaths
-from harness.kubelet.pleg import Pleg
 from harness.kubelet.pod_records import PodRecords
 from harness.kubelet.sources import RUN_SOURCE
+from harness.kubelet.sync.pleg import Pleg
 from harness.runtime.node import Node
 from harness.runtime.pods import PodStore
 from harness.runtime.sandbox_life import SandboxState

@@ -14,7 +14,7 @@ from harness.cri.messages import (
 )
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.labels import CONTAINER_NAME, POD_UID
-from harness.kubelet.pleg import Pleg
+from harness.kubelet.sync.pleg import Pleg
 from tests.nodes import until
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from api.pod import V1Pod
 from harness.cri.messages import ContainerState, NamespaceMode
-from harness.kubelet.pod_actions import ContainerToKill, PodActions, compute_pod_actions
-from harness.kubelet.probe_results import ProbeResult
-from harness.kubelet.runtime_pod_status import RuntimePodStatus
+from harness.kubelet.probes.results import ProbeResult
+from harness.kubelet.status.runtime_pod_status import RuntimePodStatus
+from harness.kubelet.sync.pod_actions import ContainerToKill, PodActions, compute_pod_actions
 from tests.unit.kubelet_objects import attempt, dead_sandbox, exited, pod, probes, runtime, sandbox
 
 ALL = (0, 1, 2)

@@ -5,8 +5,14 @@ from collections.abc import Sequence
 import pytest
 
 from api.status import V1ContainerStatus, V1PodCondition
-from harness.kubelet.api_status import containers_ready, initialized, pod_conditions, ready, with_transition_times
-from harness.kubelet.runtime_pod_status import RuntimePodStatus
+from harness.kubelet.status.api_status import (
+    containers_ready,
+    initialized,
+    pod_conditions,
+    ready,
+    with_transition_times,
+)
+from harness.kubelet.status.runtime_pod_status import RuntimePodStatus
 from tests.unit.kubelet_objects import dead_sandbox, pod, runtime, sidecar
 
 THEN = "2027-01-15T08:00:00Z"

@@ -19,14 +19,14 @@ from harness.cri.messages import (
     Mount,
 )
 from harness.cri.messages import NamespaceMode as Mode
-from harness.kubelet.container_config import MountedVolume, MountSources, container_config
-from harness.kubelet.dns import pod_dns
-from harness.kubelet.environment import EnvironmentSources, expanded, variables
-from harness.kubelet.hosts_file import hosts_file_content, pod_hostname
 from harness.kubelet.labels import TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE_POLICY
-from harness.kubelet.runtime_pod_status import new_message_file, termination_message
-from harness.kubelet.sandbox_config import pod_sandbox_config
-from harness.kubelet.start_errors import StartError
+from harness.kubelet.requests.container_config import MountedVolume, MountSources, container_config
+from harness.kubelet.requests.dns import pod_dns
+from harness.kubelet.requests.environment import EnvironmentSources, expanded, variables
+from harness.kubelet.requests.hosts_file import hosts_file_content, pod_hostname
+from harness.kubelet.requests.sandbox_config import pod_sandbox_config
+from harness.kubelet.status.runtime_pod_status import new_message_file, termination_message
+from harness.kubelet.status.start_errors import StartError
 from tests.unit.kubelet_objects import pod
 
 A = '(pod: "foo_new(12345678)", container: a)'

@@ -9,7 +9,7 @@ from api.status import (
     V1StateTerminated,
     V1StateWaiting,
 )
-from harness.kubelet.pod_phase import pod_phase
+from harness.kubelet.status.pod_phase import pod_phase
 from tests.unit.kubelet_objects import pod, sidecar
 
 FILE = {"kubernetes.io/config.source": "file"}

@@ -3,8 +3,8 @@
 import pytest
 
 from harness.cri.messages import PodSandboxState
-from harness.kubelet.pod_states import POD_LIFE, PodEvent, PodWorkerState, first_state
-from harness.kubelet.runtime_pod_status import RuntimePodStatus
+from harness.kubelet.status.runtime_pod_status import RuntimePodStatus
+from harness.kubelet.sync.pod_states import POD_LIFE, PodEvent, PodWorkerState, first_state
 from harness.transitions import TransitionError
 from tests.unit.kubelet_objects import attempt, dead_sandbox, exited, runtime, sandbox
 

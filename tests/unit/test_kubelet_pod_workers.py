@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from api.pod import V1Pod
-from harness.kubelet.pod_states import PodWorkerState
-from harness.kubelet.pod_sync import SyncError
-from harness.kubelet.pod_workers import PodWorkers
+from harness.kubelet.sync.pod_states import PodWorkerState
+from harness.kubelet.sync.pod_sync import SyncError
+from harness.kubelet.sync.pod_workers import PodWorkers
 from tests.nodes import until
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.kubelet.pod_actions import LIVENESS_PROBE, STARTUP_PROBE, probe_grace_period
+from harness.kubelet.sync.pod_actions import LIVENESS_PROBE, STARTUP_PROBE, probe_grace_period
 from tests.unit.kubelet_objects import pod
 
 

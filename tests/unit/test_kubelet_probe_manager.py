@@ -3,9 +3,9 @@
 import pytest
 
 from harness.cri.messages import ContainerState
-from harness.kubelet.probe_manager import view_of
-from harness.kubelet.probe_results import ProbeResults
-from harness.kubelet.runtime_pod_status import RuntimePodStatus
+from harness.kubelet.probes.manager import view_of
+from harness.kubelet.probes.results import ProbeResults
+from harness.kubelet.status.runtime_pod_status import RuntimePodStatus
 from tests.unit.kubelet_objects import attempt, pod, runtime
 
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from api.container import V1Probe
-from harness.kubelet.probe_results import ProbeResult, ProbeResults
-from harness.kubelet.probe_worker import (
+from harness.kubelet.probes.results import ProbeResult, ProbeResults
+from harness.kubelet.probes.worker import (
     LIVENESS,
     READINESS,
     STARTUP,

@@ -23,10 +23,10 @@ from harness.kubelet.labels import (
     is_static,
     pod_labels,
 )
-from harness.kubelet.network_ready import network_error
-from harness.kubelet.probe_results import ProbeResult, ProbeResults, ProbeUpdate
-from harness.kubelet.runtime_pod_status import runtime_pod_status
-from harness.kubelet.start_errors import Reason, ReasonCache
+from harness.kubelet.probes.results import ProbeResult, ProbeResults, ProbeUpdate
+from harness.kubelet.status.runtime_pod_status import runtime_pod_status
+from harness.kubelet.status.start_errors import Reason, ReasonCache
+from harness.kubelet.sync.network_ready import network_error
 from tests.unit.kubelet_objects import IP, UID, attempt, dead_sandbox, exited, pod, sandbox
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.kubelet.container_config import MountedVolume, MountSources, container_config
-from harness.kubelet.environment import EnvironmentSources
 from harness.kubelet.paths import KubeletPaths
-from harness.kubelet.start_errors import StartError
-from harness.kubelet.sub_paths import bound_sub_path, remove_sub_paths
-from harness.kubelet.volume_manager import VolumeManager
+from harness.kubelet.requests.container_config import MountedVolume, MountSources, container_config
+from harness.kubelet.requests.environment import EnvironmentSources
+from harness.kubelet.status.start_errors import StartError
+from harness.kubelet.volumes.manager import VolumeManager
+from harness.kubelet.volumes.sub_paths import bound_sub_path, remove_sub_paths
 from tests.unit.kubelet_objects import UID, pod
 
 pytestmark = pytest.mark.sudo

@@ -9,7 +9,7 @@ from api.pod import V1Metadata
 from api.status import V1PodStatus
 from harness.cli.kubectl import POD_HEADINGS, age, pod_row, status_word
 from harness.kubelet.events import Event
-from harness.kubelet.readiness import failure_of, is_ready, obstacle_of
+from harness.kubelet.status.readiness import failure_of, is_ready, obstacle_of
 from tests.unit.kubelet_objects import pod, sidecar
 
 

@@ -7,12 +7,11 @@ from api.container import V1Container, V1Probe
 from api.pod import V1Pod
 from harness.cri.messages import ContainerState
 from harness.cri.service import RuntimeService, RuntimeServiceError
-from harness.kubelet.container_restart import should_container_be_restarted
 from harness.kubelet.events import WARNING, EventRecorder
-from harness.kubelet.handlers import OnNode
 from harness.kubelet.pod_records import PodRecords
-from harness.kubelet.probe_results import ProbeResult, ProbeResults, Probes
-from harness.kubelet.probe_worker import (
+from harness.kubelet.probes.handlers import OnNode
+from harness.kubelet.probes.results import ProbeResult, ProbeResults, Probes
+from harness.kubelet.probes.worker import (
     LIVENESS,
     READINESS,
     STARTUP,
@@ -21,7 +20,8 @@ from harness.kubelet.probe_worker import (
     ProbeWorker,
     probe_once,
 )
-from harness.kubelet.runtime_pod_status import RuntimePodStatus, runtime_pod_status
+from harness.kubelet.status.runtime_pod_status import RuntimePodStatus, runtime_pod_status
+from harness.kubelet.sync.container_restart import should_container_be_restarted
 
 _NODE_ADDRESS: Final = "127.0.0.1"
 

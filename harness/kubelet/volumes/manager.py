@@ -17,12 +17,12 @@ from api.pod import V1ConfigMapVolume, V1EmptyDirVolume, V1HostPathVolume, V1Pod
 from api.quantity import quantity_value
 from fast_stdlib import syscalls
 from harness.files import remove_tree
-from harness.kubelet.container_config import MountedVolume
 from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pod_records import ConfigMaps
-from harness.kubelet.pod_sync import VolumeError
-from harness.kubelet.sub_paths import remove_sub_paths
-from harness.kubelet.volume_files import Projection, own_by_group, write_atomically_into
+from harness.kubelet.requests.container_config import MountedVolume
+from harness.kubelet.sync.pod_sync import VolumeError
+from harness.kubelet.volumes.files import Projection, own_by_group, write_atomically_into
+from harness.kubelet.volumes.sub_paths import remove_sub_paths
 from harness.mounts import detach_below
 
 _CHECKS: Final[Mapping[str, tuple[Callable[[int], bool], str]]] = {

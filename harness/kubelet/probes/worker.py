@@ -7,8 +7,8 @@ from typing import Final, NamedTuple, Protocol
 
 from api.container import V1Container, V1Probe
 from harness.cri.service import RuntimeService, RuntimeServiceError
-from harness.kubelet.handlers import HandlerError, OnNode, Response, connect, http_get
-from harness.kubelet.probe_results import ProbeResult, ProbeResults
+from harness.kubelet.probes.handlers import HandlerError, OnNode, Response, connect, http_get
+from harness.kubelet.probes.results import ProbeResult, ProbeResults
 
 STARTUP: Final = "Startup"
 READINESS: Final = "Readiness"

@@ -11,10 +11,10 @@ from typing import Final, Protocol
 
 from api.pod import V1Pod
 from fast_stdlib import recorded_by, recorder, span
-from harness.kubelet.container_kill import grace_period
-from harness.kubelet.network_ready import NETWORK_NOT_READY
-from harness.kubelet.pod_states import POD_LIFE, PodEvent, PodWorkerState
-from harness.kubelet.pod_sync import SyncError
+from harness.kubelet.sync.container_kill import grace_period
+from harness.kubelet.sync.network_ready import NETWORK_NOT_READY
+from harness.kubelet.sync.pod_states import POD_LIFE, PodEvent, PodWorkerState
+from harness.kubelet.sync.pod_sync import SyncError
 
 _SYNC_FREQUENCY_S: Final = 60.0  # kubelet's --sync-frequency
 _BACKOFF_S: Final = 10.0  # its backOffPeriod

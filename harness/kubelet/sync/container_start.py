@@ -11,17 +11,17 @@ from api.container import V1Container
 from api.pod import V1Pod
 from harness.cri.messages import ContainerConfig, PodSandboxConfig
 from harness.cri.service import RuntimeService, RuntimeServiceError
-from harness.kubelet.container_config import MountedVolume, MountSources, container_config
-from harness.kubelet.container_images import ContainerImages
-from harness.kubelet.container_kill import ContainerKiller
-from harness.kubelet.environment import EnvironmentSources
 from harness.kubelet.events import NORMAL, WARNING, EventRecorder
-from harness.kubelet.handlers import HookError, HookPlace, OnNode, run_hook
-from harness.kubelet.hosts_file import write_hosts_file
 from harness.kubelet.labels import RESTART_COUNT
 from harness.kubelet.paths import KubeletPaths
-from harness.kubelet.runtime_pod_status import RuntimePodStatus, new_message_file
-from harness.kubelet.start_errors import StartError
+from harness.kubelet.probes.handlers import HookError, HookPlace, OnNode, run_hook
+from harness.kubelet.requests.container_config import MountedVolume, MountSources, container_config
+from harness.kubelet.requests.environment import EnvironmentSources
+from harness.kubelet.requests.hosts_file import write_hosts_file
+from harness.kubelet.status.runtime_pod_status import RuntimePodStatus, new_message_file
+from harness.kubelet.status.start_errors import StartError
+from harness.kubelet.sync.container_images import ContainerImages
+from harness.kubelet.sync.container_kill import ContainerKiller
 
 _LOG_NAME: Final = re.compile(r"(\d+)\.log")
 _LONGEST_NAME: Final = 255  # bytes of a file's name (NAME_MAX of limits.h)

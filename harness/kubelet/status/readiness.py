@@ -4,8 +4,8 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from api.status import V1ContainerStatus, V1PodStatus, V1StateTerminated
-from harness.kubelet.api_status import is_terminal_phase
 from harness.kubelet.events import WARNING, Event
+from harness.kubelet.status.api_status import is_terminal_phase
 
 _INIT: Final = "init container"
 _CONTAINER: Final = "container"

@@ -10,12 +10,12 @@ from api.formats import format_strings, format_time
 from api.pod import V1Pod
 from api.status import FAILED, SUCCEEDED, V1ContainerStatus, V1PodCondition, V1PodStatus
 from harness.cri.messages import PodSandboxState
-from harness.kubelet.container_statuses import StatusSources, container_statuses, init_container_statuses
-from harness.kubelet.pod_phase import pod_phase
 from harness.kubelet.pod_resources import qos_class
-from harness.kubelet.probe_results import ProbeResult, Probes
-from harness.kubelet.runtime_pod_status import RuntimePodStatus, sandbox_change
-from harness.kubelet.start_errors import ReasonCache
+from harness.kubelet.probes.results import ProbeResult, Probes
+from harness.kubelet.status.container_statuses import StatusSources, container_statuses, init_container_statuses
+from harness.kubelet.status.pod_phase import pod_phase
+from harness.kubelet.status.runtime_pod_status import RuntimePodStatus, sandbox_change
+from harness.kubelet.status.start_errors import ReasonCache
 
 DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
 POD_READY_TO_START_CONTAINERS: Final = "PodReadyToStartContainers"

@@ -5,7 +5,7 @@ from typing import Final
 from api.container import V1Container
 from api.pod import V1Pod
 from harness.cri.messages import ContainerState, ContainerStatus
-from harness.kubelet.runtime_pod_status import RuntimePodStatus
+from harness.kubelet.status.runtime_pod_status import RuntimePodStatus
 
 ON_FAILURE: Final = "OnFailure"
 NEVER: Final = "Never"

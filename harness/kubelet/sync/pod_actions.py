@@ -12,7 +12,10 @@ from typing import Final, NamedTuple
 from api.container import V1Container
 from api.pod import V1Pod
 from harness.cri.messages import ContainerState, ContainerStatus
-from harness.kubelet.container_restart import (
+from harness.kubelet.labels import CONTAINER_HASH, container_hash
+from harness.kubelet.probes.results import ProbeResult, Probes
+from harness.kubelet.status.runtime_pod_status import RuntimePodStatus, sandbox_change
+from harness.kubelet.sync.container_restart import (
     NEVER,
     ON_FAILURE,
     has_succeeded,
@@ -20,9 +23,6 @@ from harness.kubelet.container_restart import (
     restarts_after_kill,
     should_container_be_restarted,
 )
-from harness.kubelet.labels import CONTAINER_HASH, container_hash
-from harness.kubelet.probe_results import ProbeResult, Probes
-from harness.kubelet.runtime_pod_status import RuntimePodStatus, sandbox_change
 
 LIVENESS_PROBE: Final = "LivenessProbe"
 STARTUP_PROBE: Final = "StartupProbe"

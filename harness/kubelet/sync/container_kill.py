@@ -11,7 +11,7 @@ from fast_stdlib import recorded_by, recorder
 from harness.cri.messages import ContainerState, ContainerStatus
 from harness.cri.service import NotFoundError, RuntimeService, RuntimeServiceError
 from harness.kubelet.events import NORMAL, WARNING, EventRecorder
-from harness.kubelet.handlers import HookError, HookPlace, OnNode, run_hook
+from harness.kubelet.probes.handlers import HookError, HookPlace, OnNode, run_hook
 
 _LEAST_GRACE_S: Final = 2  # kubelet's minimumGracePeriodInSeconds
 _PARALLEL: Final = 32

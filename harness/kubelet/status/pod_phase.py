@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from api.pod import V1Pod
 from api.status import FAILED, PENDING, RUNNING, SUCCEEDED, V1ContainerStatus
-from harness.kubelet.container_restart import restarts_after_exit
 from harness.kubelet.labels import is_static
+from harness.kubelet.sync.container_restart import restarts_after_exit
 
 
 class _Init(NamedTuple):

@@ -8,9 +8,9 @@ from api.container import V1Container
 from api.formats import format_duration
 from harness.cri.messages import Image
 from harness.cri.service import ImageService, RuntimeServiceError
-from harness.kubelet.backoff import Backoff
 from harness.kubelet.events import NORMAL, WARNING
-from harness.kubelet.start_errors import StartError
+from harness.kubelet.status.start_errors import StartError
+from harness.kubelet.sync.backoff import Backoff
 
 Recorder = Callable[[str, str, str], None]
 """Records an event of a container: type, reason, message."""

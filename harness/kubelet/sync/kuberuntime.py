@@ -14,19 +14,19 @@ from api.pod import V1Pod
 from fast_stdlib import span
 from harness.cri.messages import ContainerState, NamespaceMode, PodSandboxConfig
 from harness.cri.service import RuntimeService, RuntimeServiceError
-from harness.kubelet.backoff import Backoff
-from harness.kubelet.container_config import MountedVolume
-from harness.kubelet.container_kill import ContainerKiller
-from harness.kubelet.container_start import ContainerStarter, PodSandbox
-from harness.kubelet.dns import pod_dns
 from harness.kubelet.events import NORMAL, WARNING, EventRecorder
 from harness.kubelet.labels import container_hash
 from harness.kubelet.paths import KubeletPaths
-from harness.kubelet.pod_actions import ContainerToKill, PodActions, compute_pod_actions, probe_grace_period
-from harness.kubelet.probe_results import Probes
-from harness.kubelet.runtime_pod_status import RuntimePodStatus
-from harness.kubelet.sandbox_config import pod_sandbox_config
-from harness.kubelet.start_errors import StartError
+from harness.kubelet.probes.results import Probes
+from harness.kubelet.requests.container_config import MountedVolume
+from harness.kubelet.requests.dns import pod_dns
+from harness.kubelet.requests.sandbox_config import pod_sandbox_config
+from harness.kubelet.status.runtime_pod_status import RuntimePodStatus
+from harness.kubelet.status.start_errors import StartError
+from harness.kubelet.sync.backoff import Backoff
+from harness.kubelet.sync.container_kill import ContainerKiller
+from harness.kubelet.sync.container_start import ContainerStarter, PodSandbox
+from harness.kubelet.sync.pod_actions import ContainerToKill, PodActions, compute_pod_actions, probe_grace_period
 from harness.runtime.unserved_requests import BANDWIDTH, PORT_MAPPINGS
 
 START_CONTAINER = "StartContainer"

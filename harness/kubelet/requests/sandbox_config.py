@@ -2,8 +2,8 @@
 
 from api.pod import V1Pod
 from harness.cri.messages import DNSConfig, NamespaceMode, PodSandboxConfig, PodSandboxMetadata, PortMapping
-from harness.kubelet.hosts_file import kernel_hostname
 from harness.kubelet.labels import pod_labels
+from harness.kubelet.requests.hosts_file import kernel_hostname
 
 
 def pod_sandbox_config(

@@ -17,7 +17,7 @@ from api.pod import V1Pod
 from api.quantity import quantity_milli
 from harness.cri.messages import KeyValue
 from harness.kubelet.pod_records import ConfigMaps
-from harness.kubelet.start_errors import StartError
+from harness.kubelet.status.start_errors import StartError
 
 _REFERENCE: Final = re.compile(r"\$(?:\$|\((?P<name>[^)]*)\))")
 _SUBSCRIPT: Final = re.compile(r"metadata\.(?P<map>labels|annotations)\['(?P<key>.*)'\]")

@@ -22,7 +22,7 @@ from typing import Final
 
 from api.status import FAILED, SUCCEEDED
 from harness.cri.messages import ContainerState, PodSandboxState
-from harness.kubelet.runtime_pod_status import RuntimePodStatus
+from harness.kubelet.status.runtime_pod_status import RuntimePodStatus
 from harness.transitions import Transitions
 
 

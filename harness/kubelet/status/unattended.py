@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from api.pod import V1Pod
 from api.status import V1PodStatus
 from harness.cri.service import RuntimeService
-from harness.kubelet.api_status import generate_api_pod_status, is_terminal_phase
-from harness.kubelet.probe_results import ProbeResult, ProbeResults, Probes
-from harness.kubelet.runtime_pod_status import runtime_pod_status
-from harness.kubelet.start_errors import ReasonCache
+from harness.kubelet.probes.results import ProbeResult, ProbeResults, Probes
+from harness.kubelet.status.api_status import generate_api_pod_status, is_terminal_phase
+from harness.kubelet.status.runtime_pod_status import runtime_pod_status
+from harness.kubelet.status.start_errors import ReasonCache
 
 
 def unattended_status(pod: V1Pod, told: V1PodStatus, service: RuntimeService) -> V1PodStatus:

@@ -19,11 +19,11 @@ from harness.cri.messages import (
     ProfileType,
     SecurityProfile,
 )
-from harness.kubelet.cgroups import container_resources
-from harness.kubelet.environment import EnvironmentSources, expanded, variables
 from harness.kubelet.labels import container_annotations, container_labels
-from harness.kubelet.start_errors import StartError
-from harness.kubelet.sub_paths import bound_sub_path
+from harness.kubelet.requests.cgroups import container_resources
+from harness.kubelet.requests.environment import EnvironmentSources, expanded, variables
+from harness.kubelet.status.start_errors import StartError
+from harness.kubelet.volumes.sub_paths import bound_sub_path
 
 _SECCOMP_FILES: Final = Path("/var/lib/kubelet/seccomp")
 """kubelet's folder for seccomp profiles of the type Localhost."""

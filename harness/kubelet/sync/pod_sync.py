@@ -9,15 +9,20 @@ from api.status import V1PodStatus
 from fast_stdlib import span, span_note
 from harness.cri.messages import ContainerState
 from harness.cri.service import RuntimeService, RuntimeServiceError
-from harness.kubelet.api_status import DEADLINE_EXCEEDED, generate_api_pod_status, is_terminal_phase, seconds_left
-from harness.kubelet.container_config import MountedVolume
 from harness.kubelet.events import NORMAL, WARNING, EventRecorder
-from harness.kubelet.kuberuntime import START_CONTAINER, KubeRuntime
-from harness.kubelet.network_ready import NETWORK_NOT_READY
 from harness.kubelet.pod_records import PodRecords
-from harness.kubelet.probe_results import Probes
-from harness.kubelet.runtime_pod_status import RuntimePodStatus, runtime_pod_status
-from harness.kubelet.start_errors import ReasonCache
+from harness.kubelet.probes.results import Probes
+from harness.kubelet.requests.container_config import MountedVolume
+from harness.kubelet.status.api_status import (
+    DEADLINE_EXCEEDED,
+    generate_api_pod_status,
+    is_terminal_phase,
+    seconds_left,
+)
+from harness.kubelet.status.runtime_pod_status import RuntimePodStatus, runtime_pod_status
+from harness.kubelet.status.start_errors import ReasonCache
+from harness.kubelet.sync.kuberuntime import START_CONTAINER, KubeRuntime
+from harness.kubelet.sync.network_ready import NETWORK_NOT_READY
 
 
 class VolumeError(Exception):

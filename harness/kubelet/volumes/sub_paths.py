@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from fast_stdlib import syscalls
-from harness.kubelet.start_errors import StartError
+from harness.kubelet.status.start_errors import StartError
 from harness.mounts import bind, detach
 
 

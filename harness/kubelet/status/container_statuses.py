@@ -16,14 +16,14 @@ from api.status import (
     V1StateWaiting,
 )
 from harness.cri.messages import ContainerState, ContainerStatus
-from harness.kubelet.container_restart import (
+from harness.kubelet.labels import RESTART_COUNT
+from harness.kubelet.status.runtime_pod_status import RuntimePodStatus
+from harness.kubelet.status.start_errors import ReasonCache
+from harness.kubelet.sync.container_restart import (
     any_regular_container_created,
     has_succeeded,
     should_container_be_restarted,
 )
-from harness.kubelet.labels import RESTART_COUNT
-from harness.kubelet.runtime_pod_status import RuntimePodStatus
-from harness.kubelet.start_errors import ReasonCache
 
 CONTAINER_CREATING: Final = "ContainerCreating"
 POD_INITIALIZING: Final = "PodInitializing"

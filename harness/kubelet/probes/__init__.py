@@ -1,0 +1,1 @@
+"""Probes and hooks of containers: their actions, threads and results."""
