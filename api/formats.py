@@ -1,18 +1,10 @@
-"""Texts in the form in which Kubernetes prints them: pods, durations, lists and times."""
+"""Texts in the form in which Kubernetes prints them: durations, lists and times."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from api.pod import V1Pod
-
 _NS: Final = 1_000_000_000
-
-
-def format_pod(pod: V1Pod) -> str:
-    """Return `NAME_NAMESPACE(UID)` (kubelet's util/format.Pod)."""
-    metadata = pod.metadata
-    return f"{metadata.name}_{metadata.namespace}({metadata.uid})"
 
 
 def format_duration(seconds: float) -> str:

@@ -257,6 +257,10 @@ class V1Pod(V1Object):
     metadata: V1Metadata = V1Metadata()
     spec: V1PodSpec = V1PodSpec()
 
+    def __str__(self) -> str:
+        """Return `NAME_NAMESPACE(UID)`, as messages have it (kubelet's util/format.Pod)."""
+        return f"{self.metadata.name}_{self.metadata.namespace}({self.metadata.uid})"
+
 
 class V1ConfigMap(V1Object):
     """A config map as a manifest describes it: texts in `data`, bytes in `binary_data`."""

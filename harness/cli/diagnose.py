@@ -71,7 +71,7 @@ def _network_error(settings: Settings, node: "Node", conf_dir: Path | None, bin_
     from harness.cri.builtin.sandbox_networks import SandboxNetworks
     from harness.cri.messages import RuntimeStatus
     from harness.cri.service import RuntimeServiceError
-    from harness.kubelet.sync.network_ready import network_error
+    from harness.kubelet.status.start_errors import network_error
 
     if choose_endpoint(node.folder, ""):
         try:

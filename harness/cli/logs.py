@@ -45,7 +45,7 @@ def command(
     namespace: str,
 ) -> int:
     """Print the output of a pod's container, as `kubectl logs` does."""
-    from harness.kubelet.container_logs import log_attempts
+    from harness.kubelet.paths import log_attempts
 
     needs_root("logs", "reads the records of pods")
     found, status = one_pod(settings, namespace, pod)

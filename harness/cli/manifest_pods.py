@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from api.pod import V1Pod
     from api.status import V1PodStatus
     from harness.cri.service import RuntimeService
+    from harness.runtime.pods import Pod
 
 
 def pods_at_present(settings: Settings) -> "list[tuple[V1Pod, V1PodStatus]]":
@@ -30,7 +31,7 @@ def pods_at_present(settings: Settings) -> "list[tuple[V1Pod, V1PodStatus]]":
     so, and the statuses are those told last.
     """
     from harness.cri.service import RuntimeServiceError
-    from harness.kubelet.status.unattended import unattended_status
+    from harness.kubelet.status.api_status import unattended_status
 
     told = pods_on_record(settings)
     if not told or is_running(settings):
@@ -46,12 +47,29 @@ def pods_at_present(settings: Settings) -> "list[tuple[V1Pod, V1PodStatus]]":
 
 def every_pod(settings: Settings) -> "list[tuple[V1Pod, V1PodStatus]]":
     """Return the pods of manifests as `pods_at_present` has them, and bare pods, by namespace and name."""
-    from harness.kubelet.bare_pod import bare_pod
     from harness.runtime.pod_view import pod_state
 
     bare = [pod for pod in settings.open_node().pods.all(on_error=warn) if pod.is_bare]
-    found = pods_at_present(settings) + [bare_pod(pod, pod_state(pod), node_name(settings)) for pod in bare]
+    found = pods_at_present(settings) + [_bare_pod(pod, pod_state(pod), node_name(settings)) for pod in bare]
     return sorted(found, key=lambda each: (each[0].metadata.namespace, each[0].metadata.name))
+
+
+def _bare_pod(pod: "Pod", state: str, node_name: str) -> "tuple[V1Pod, V1PodStatus]":
+    """Return a pod that `add` has made, as the API shows pods; `state` is that of `list` (harness.runtime.pod_view)."""
+    from api.pod import V1Metadata, V1Pod, V1PodSpec
+    from api.status import PENDING, RUNNING, V1PodCondition, V1PodStatus
+
+    metadata = V1Metadata(name=pod.name, namespace=pod.namespace, uid=pod.uid)
+    described = V1Pod(metadata=metadata, spec=V1PodSpec(node_name=node_name))
+    ips = [str(ip.address.ip) for network in pod.networks[:1] for ip in network.decoded().ips]
+    status = V1PodStatus(
+        phase={"ready": RUNNING, "incomplete": PENDING}.get(state, "Unknown"),
+        pod_ip=next(iter(ips), ""),
+        pod_ips=ips,
+        start_time=pod.created,
+        conditions=[V1PodCondition(type="PodReadyToStartContainers", status=str(state == "ready"))],
+    )
+    return described, status
 
 
 def one_pod(settings: Settings, namespace: str, name: str) -> "tuple[V1Pod, V1PodStatus]":

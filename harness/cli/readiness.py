@@ -110,8 +110,8 @@ class ReadinessWatch:
     def _run_still(self, seen: list[_Seen]) -> bool:
         """Ask the runtime whether the containers run: kubelet learns of an end up to a second later."""
         from harness.cri.service import RuntimeServiceError
+        from harness.kubelet.status.api_status import unattended_status
         from harness.kubelet.status.readiness import running_containers
-        from harness.kubelet.status.unattended import unattended_status
 
         try:
             with reading_runtime(self._settings) as service:
@@ -151,7 +151,7 @@ class ReadinessWatch:
         return [f"  the end of its log ({command}):", *shown]
 
     def _end_of_log(self, pod: "V1Pod", container: str) -> list[str]:
-        from harness.kubelet.container_logs import last_lines, log_attempts
+        from harness.kubelet.paths import last_lines, log_attempts
 
         found = pod.spec.container(container)
         if found is None:

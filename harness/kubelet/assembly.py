@@ -21,13 +21,12 @@ from harness.kubelet.probes.manager import ProbeManager
 from harness.kubelet.probes.results import ProbeResults, Probes
 from harness.kubelet.requests.cgroups import PodCgroups, memory_of_node
 from harness.kubelet.requests.environment import EnvironmentSources
-from harness.kubelet.status.start_errors import ReasonCache
+from harness.kubelet.status.start_errors import ReasonCache, network_error
 from harness.kubelet.sync.backoff import Backoff
 from harness.kubelet.sync.container_images import ContainerImages
 from harness.kubelet.sync.container_kill import ContainerKiller
 from harness.kubelet.sync.container_start import ContainerStarter
 from harness.kubelet.sync.kuberuntime import KubeRuntime
-from harness.kubelet.sync.network_ready import network_error
 from harness.kubelet.sync.pleg import Pleg
 from harness.kubelet.sync.pod_sync import PodSync
 from harness.kubelet.volumes.manager import VolumeManager

@@ -4,10 +4,14 @@ Layout and modes are those of /var/lib/kubelet and /var/log/pods (kubelet's kube
 """
 
 from pathlib import Path
+from typing import Final
 
 from api.container import V1Container
 from api.pod import V1Pod
+from harness.files import read_end
 
+_CRI_FIELDS: Final = 4
+_END_BYTES: Final = 8192
 _VOLUME_KINDS = {"empty_dir": "kubernetes.io~empty-dir", "config_map": "kubernetes.io~configmap"}
 
 
@@ -58,3 +62,18 @@ class KubeletPaths:
     def log(self, pod: V1Pod, container: V1Container, attempt: int) -> Path:
         """Return the log of one attempt of a container."""
         return self.log_directory(pod) / container.name / f"{attempt}.log"
+
+
+def log_attempts(folder: Path) -> list[Path]:
+    """Return the logs of a container's attempts, the oldest first."""
+    return sorted((path for path in folder.glob("*.log") if path.stem.isdecimal()), key=lambda path: int(path.stem))
+
+
+def last_lines(log: Path, count: int) -> list[str]:
+    """Return the texts of the last lines that are not empty, without time and stream. Raises OSError."""
+    texts = []
+    for line in read_end(log, _END_BYTES).decode(errors="replace").splitlines():
+        fields = line.split(" ", _CRI_FIELDS - 1)
+        if len(fields) == _CRI_FIELDS and fields[-1].strip():
+            texts.append(fields[-1])
+    return texts[-count:]

@@ -17,7 +17,6 @@ from typing import Final, NamedTuple
 
 from api.defaults import with_defaults
 from api.errors import aggregate, quoted
-from api.formats import format_pod
 from api.pod import V1ConfigMap, V1Pod
 from api.validation.pod import validate_pod
 from harness.kubelet.labels import CONFIG_SEEN, CONFIG_SOURCE
@@ -200,7 +199,7 @@ def static_pods(path: Path, node_name: str, *, suffix: bool = True) -> SourceSta
 def _duplicate_pod(pod: V1Pod) -> str:
     """Return kubelet's words for a pod whose name another pod has, too."""
     name = quoted(pod.metadata.name)
-    return f"Error validating pod {format_pod(pod)} from file due to duplicate pod name {name}, ignoring"
+    return f"Error validating pod {pod} from file due to duplicate pod name {name}, ignoring"
 
 
 class Sources(threading.Thread):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from api.formats import format_duration, format_pod, format_strings, format_time
+from api.formats import format_duration, format_strings, format_time
 from harness.cri.messages import (
     NETWORK_READY,
     RUNTIME_READY,
@@ -25,8 +25,7 @@ from harness.kubelet.labels import (
 )
 from harness.kubelet.probes.results import ProbeResult, ProbeResults, ProbeUpdate
 from harness.kubelet.status.runtime_pod_status import runtime_pod_status
-from harness.kubelet.status.start_errors import Reason, ReasonCache
-from harness.kubelet.sync.network_ready import network_error
+from harness.kubelet.status.start_errors import Reason, ReasonCache, network_error
 from tests.unit.kubelet_objects import IP, UID, attempt, dead_sandbox, exited, pod, sandbox
 
 
@@ -53,7 +52,7 @@ def test_durations_as_go_prints_them(seconds: float, text: str) -> None:
 
 
 def test_other_texts_as_kubernetes_prints_them() -> None:
-    assert format_pod(pod()) == f"foo_new({UID})"
+    assert str(pod()) == f"foo_new({UID})"
     assert format_strings(["a", "b"]) == "[a b]"
     assert format_strings([]) == "[]"
     assert format_time(1_800_000_000.999) == "2027-01-15T08:00:00Z"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from api.container import V1Container, V1Handler, V1HTTPGetAction, V1TCPSocketAction
-from api.formats import format_pod, format_strings
+from api.formats import format_strings
 from api.pod import V1Pod
 from harness.cri.service import RuntimeService, RuntimeServiceError
 
@@ -151,7 +151,7 @@ def run_hook(
     timeout_s: float = 0,
 ) -> None:
     """Run a hook to its end; `timeout_s` seconds at most, 0 is no limit. Raises HookError."""
-    whose = f'for Container "{container.name}" in Pod "{format_pod(pod)}" failed'
+    whose = f'for Container "{container.name}" in Pod "{pod}" failed'
     if hook.exec is not None:
         named = f"Exec lifecycle hook ({format_strings(hook.exec.command)}) {whose}"
         try:

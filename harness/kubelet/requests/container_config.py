@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from api.container import V1Container, V1SecurityProfile, V1VolumeMount
-from api.formats import format_pod
 from api.pod import V1Pod
 from harness.cri.messages import (
     ContainerConfig,
@@ -133,7 +132,7 @@ def _refuse_root(pod: V1Pod, container: V1Container, user: int | None, image: Im
         flaw = f"container has runAsNonRoot and image has non-numeric user ({named}), cannot verify user is non-root"
     else:
         flaw = "container has runAsNonRoot and image will run as root"
-    message = f'{flaw} (pod: "{format_pod(pod)}", container: {container.name})'
+    message = f'{flaw} (pod: "{pod}", container: {container.name})'
     raise StartError("CreateContainerConfigError", message)
 
 

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from api.formats import format_pod
 from api.pod import V1Pod
 from harness.cri.messages import DNSConfig
 from harness.runtime.resolv_conf import HOST_RESOLV_CONF
@@ -37,7 +36,7 @@ def pod_dns(pod: V1Pod, resolv_conf: Path = HOST_RESOLV_CONF) -> PodDNS:
     first_of_cluster = policy == "ClusterFirstWithHostNet" or (policy == "ClusterFirst" and not pod.spec.host_network)
     if first_of_cluster:
         message = (
-            f'pod: "{format_pod(pod)}". kubelet does not have ClusterDNS IP configured and cannot create Pod using '
+            f'pod: "{pod}". kubelet does not have ClusterDNS IP configured and cannot create Pod using '
             '"ClusterFirst" policy. Falling back to "Default" policy.'
         )
         notes.append(DNSNote("MissingClusterDNS", message))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from api.container import V1Container
@@ -10,11 +10,12 @@ from api.formats import format_strings, format_time
 from api.pod import V1Pod
 from api.status import FAILED, SUCCEEDED, V1ContainerStatus, V1PodCondition, V1PodStatus
 from harness.cri.messages import PodSandboxState
+from harness.cri.service import RuntimeService
 from harness.kubelet.pod_resources import qos_class
-from harness.kubelet.probes.results import ProbeResult, Probes
+from harness.kubelet.probes.results import ProbeResult, ProbeResults, Probes
 from harness.kubelet.status.container_statuses import StatusSources, container_statuses, init_container_statuses
 from harness.kubelet.status.pod_phase import pod_phase
-from harness.kubelet.status.runtime_pod_status import RuntimePodStatus, sandbox_change
+from harness.kubelet.status.runtime_pod_status import RuntimePodStatus, runtime_pod_status, sandbox_change
 from harness.kubelet.status.start_errors import ReasonCache
 
 DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
@@ -235,3 +236,39 @@ def with_transition_times(
 def _containers_message(unknown: Sequence[str], flaw: str, flawed: Sequence[str]) -> str:
     parts = [("unknown", unknown), (flaw, flawed)]
     return ", ".join(f"containers with {word} status: {format_strings(names)}" for word, names in parts if names)
+
+
+def unattended_status(pod: V1Pod, told: V1PodStatus, service: RuntimeService) -> V1PodStatus:
+    """Return the status at this moment of a pod without a kubelet; `told` is the one that kubelet told last.
+
+    Containers go on and end without a kubelet, but nothing restarts or probes them. One that still runs keeps the
+    results of its probes. Raises RuntimeServiceError, OSError.
+    """
+    if is_terminal_phase(told.phase) or not told.start_time:
+        return told
+    undated = pod.copy()
+    undated.spec.active_deadline_seconds = None  # a kubelet would end the pod; without one it goes on
+    probes, reasons = _kept(pod, told)
+    return generate_api_pod_status(
+        undated,
+        runtime_pod_status(service, pod.metadata.uid),
+        old=told,
+        reasons=reasons,
+        probes=probes,
+        runtime_name=service.version().runtime_name,
+        host_ip=told.host_ip,
+        now=datetime.now(UTC),
+    )
+
+
+def _kept(pod: V1Pod, told: V1PodStatus) -> tuple[Probes, ReasonCache]:
+    """Return the results and reasons that a status was made of, by ID of the container and by its name."""
+    probes, reasons = Probes(ProbeResults(), ProbeResults(), ProbeResults()), ReasonCache()
+    uid = pod.metadata.uid
+    for each in [*told.container_statuses, *told.init_container_statuses]:
+        container_id = each.container_id.partition("://")[2]
+        for results, is_well in ((probes.startup, each.started), (probes.readiness, each.ready)):
+            results.set(container_id, uid, ProbeResult.SUCCESS if is_well else ProbeResult.FAILURE)
+        if each.state.waiting is not None and each.container_id:
+            reasons.set(uid, each.name, each.state.waiting.reason, each.state.waiting.message)
+    return probes, reasons

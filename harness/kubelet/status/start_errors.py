@@ -1,9 +1,13 @@
-"""Why containers do not start: the error of a start, and the newest one of each container (kubelet's ReasonCache)."""
+"""Why pods and containers do not start: the network, and the newest error of each container (kubelet's ReasonCache)."""
 
 import threading
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
+from harness.cri.messages import NETWORK_READY, RuntimeStatus
+
+NETWORK_NOT_READY: Final = "network is not ready"
+"""Begins the error of a sync that fails for the network's sake; such a sync is repeated after one second."""
 _MAXIMUM: Final = 1000
 """Entries, as in kubelet: enough for 100 pods with ten containers each."""
 
@@ -51,3 +55,17 @@ class ReasonCache:
             if reason is not None:
                 self._reasons.move_to_end((uid, container))
             return reason
+
+
+def network_error(status: RuntimeStatus) -> str | None:
+    """Return why pods cannot get a network, None if they can; pods on the node's network start all the same.
+
+    The condition is written as Go prints it, `<nil>` if it is missing.
+    """
+    why = "<nil>"
+    for condition in status.conditions:
+        if condition.type == NETWORK_READY:
+            if condition.status:
+                return None
+            why = f"{NETWORK_READY}=false reason:{condition.reason} message:{condition.message}"
+    return f"container runtime network not ready: {why}"

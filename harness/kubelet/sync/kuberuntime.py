@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from api.container import V1Container
-from api.formats import format_duration, format_pod
+from api.formats import format_duration
 from api.pod import V1Pod
 from fast_stdlib import span
 from harness.cri.messages import ContainerState, NamespaceMode, PodSandboxConfig
@@ -164,14 +164,14 @@ class KubeRuntime:
         if ended is None:
             return None
         finished = ended.finished_at / 1e9
-        key = f"{format_pod(pod)}_{container.name}_{container_hash(container)}"
+        key = f"{pod}_{container.name}_{container_hash(container)}"
         if not self._backoff.is_in_backoff_since(key, finished):
             self._backoff.next(key, finished)
             return None
         delay = self._backoff.get(key)
-        message = f"Back-off restarting failed container {container.name} in pod {format_pod(pod)}"
+        message = f"Back-off restarting failed container {container.name} in pod {pod}"
         self._events.event(pod, WARNING, "BackOff", message, pod.spec.field_path(container))
-        told = f"back-off {format_duration(delay)} restarting failed container={container.name} pod={format_pod(pod)}"
+        told = f"back-off {format_duration(delay)} restarting failed container={container.name} pod={pod}"
         retry_s = self._backoff.remaining_s(key, finished)
         return SyncStep(START_CONTAINER, container.name, "CrashLoopBackOff", told, retry_s)
 
@@ -189,8 +189,8 @@ class KubeRuntime:
             )
         except ValueError as error:
             self._events.event(pod, WARNING, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
-            message = f'Failed to generate sandbox config for pod "{format_pod(pod)}": {error}'
-            return SyncStep(CREATE_SANDBOX, format_pod(pod), "CreatePodSandboxError", message)
+            message = f'Failed to generate sandbox config for pod "{pod}": {error}'
+            return SyncStep(CREATE_SANDBOX, str(pod), "CreatePodSandboxError", message)
         if not actions.create_sandbox:
             return PodSandbox(actions.sandbox_id, config, status.ips)
         for note in dns.notes:
@@ -201,14 +201,14 @@ class KubeRuntime:
                 sandbox_id = self._service.run_pod_sandbox(config)
         except RuntimeServiceError as error:
             self._events.event(pod, WARNING, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
-            message = f'Failed to create sandbox for pod "{format_pod(pod)}": {error}'
-            return SyncStep(CREATE_SANDBOX, format_pod(pod), "CreatePodSandboxError", message)
+            message = f'Failed to create sandbox for pod "{pod}": {error}'
+            return SyncStep(CREATE_SANDBOX, str(pod), "CreatePodSandboxError", message)
         try:
             ips = self._service.pod_sandbox_status(sandbox_id).ips
         except RuntimeServiceError as error:
             message = f"Unable to get pod sandbox status: {error}"
             self._events.event(pod, WARNING, "FailedPodSandBoxStatus", message)
-            return SyncStep(CREATE_SANDBOX, format_pod(pod), "CreatePodSandboxError", message)
+            return SyncStep(CREATE_SANDBOX, str(pod), "CreatePodSandboxError", message)
         self._tell_unserved(pod, sandbox_id, config)
         return PodSandbox(sandbox_id, config, tuple(ips))
 
@@ -224,7 +224,7 @@ class KubeRuntime:
         try:
             self.kill_pod(pod, status)
         except (RuntimeServiceError, ExceptionGroup) as error:
-            return SyncStep(KILL_SANDBOX, format_pod(pod), "KillPodSandboxError", str(error))
+            return SyncStep(KILL_SANDBOX, str(pod), "KillPodSandboxError", str(error))
         return None
 
     def _kill_one(self, pod: V1Pod, to_kill: ContainerToKill, status: RuntimePodStatus) -> SyncStep | None:

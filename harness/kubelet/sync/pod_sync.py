@@ -20,9 +20,8 @@ from harness.kubelet.status.api_status import (
     seconds_left,
 )
 from harness.kubelet.status.runtime_pod_status import RuntimePodStatus, runtime_pod_status
-from harness.kubelet.status.start_errors import ReasonCache
+from harness.kubelet.status.start_errors import NETWORK_NOT_READY, ReasonCache
 from harness.kubelet.sync.kuberuntime import START_CONTAINER, KubeRuntime
-from harness.kubelet.sync.network_ready import NETWORK_NOT_READY
 
 
 class VolumeError(Exception):

@@ -11,8 +11,8 @@ from typing import Final, Protocol
 
 from api.pod import V1Pod
 from fast_stdlib import recorded_by, recorder, span
+from harness.kubelet.status.start_errors import NETWORK_NOT_READY
 from harness.kubelet.sync.container_kill import grace_period
-from harness.kubelet.sync.network_ready import NETWORK_NOT_READY
 from harness.kubelet.sync.pod_states import POD_LIFE, PodEvent, PodWorkerState
 from harness.kubelet.sync.pod_sync import SyncError
 
