@@ -223,13 +223,10 @@ def with_transition_times(
     conditions: Iterable[V1PodCondition], old: Sequence[V1PodCondition], now: str
 ) -> list[V1PodCondition]:
     """Return the conditions with `now`, RFC 3339, as the time of those whose status has changed since `old`."""
-    before = {condition.type: condition for condition in old}
-    timed: list[V1PodCondition] = []
-    for condition in conditions:
-        known = before.get(condition.type)
-        same = known is not None and known.status == condition.status
-        time = known.last_transition_time if known is not None and same else now
-        timed.append(V1PodCondition(**{**vars(condition), "last_transition_time": time}))
+    before = {(condition.type, condition.status): condition.last_transition_time for condition in old}
+    timed = [condition.copy() for condition in conditions]
+    for condition in timed:
+        condition.last_transition_time = before.get((condition.type, condition.status), now)
     return timed
 
 

@@ -113,7 +113,7 @@ def _from_runtime(
 def _without_attempt(pod: V1Pod, container: V1Container, before: V1ContainerStatus | None) -> V1ContainerStatus:
     """Return the status of a container that the runtime does not know, or not any more."""
     if before is not None and before.state.terminated is not None:
-        return V1ContainerStatus(**vars(before))
+        return before.copy()
     reason = POD_INITIALIZING if pod.spec.init_containers else CONTAINER_CREATING
     status = V1ContainerStatus(
         name=container.name, image=container.image, state=V1ContainerState(waiting=V1StateWaiting(reason=reason))
