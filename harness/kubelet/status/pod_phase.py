@@ -1,38 +1,21 @@
 """The phase of a pod, from the statuses of its containers (kubelet's getPhase)."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TypeAlias
 
 from api.pod import V1Pod
 from api.status import FAILED, PENDING, RUNNING, SUCCEEDED, V1ContainerStatus
 from harness.kubelet.labels import is_static
 from harness.kubelet.sync.container_restart import restarts_after_exit
 
+_Counts: TypeAlias = Counter[str]
+"""How many containers are in which state:
 
-class _Init(NamedTuple):
-    """How many init containers are in which state; sidecars are not counted."""
-
-    pending: int
-    failed: int
-    """Have failed and are not started again."""
-
-
-class _Counts(NamedTuple):
-    """How many containers are in which state; sidecars count in the first four."""
-
-    unknown: int = 0
-    running: int = 0
-    waiting: int = 0
-    """Have never run."""
-    pending_sidecars: int = 0
-    stopped: int = 0
-    """Have run and do not; they may wait for another start."""
-    restarting: int = 0
-    """Those of `stopped` that are started again."""
-    succeeded: int = 0
-
-    def plus(self, **counts: int) -> "_Counts":
-        return self._replace(**{name: getattr(self, name) + count for name, count in counts.items()})
+- `pending` and `failed`: init containers that are no sidecars; the failed ones are not started again;
+- `unknown`, `running`, `waiting` (they have never run) and `pending_sidecars`, of regular containers and sidecars;
+- `stopped`: regular containers that have run and do not; of these, `restarting` are started again, and `succeeded`.
+"""
 
 
 def pod_phase(
@@ -44,29 +27,26 @@ def pod_phase(
     that a regular container exists in the newest sandbox: sidecars that start again do not make the pod Pending then.
     """
     by_name = {status.name: status for status in statuses}
-    init = _init_containers(pod, by_name)
-    if init.failed:
+    counts = _init_containers(pod, by_name) + _sidecars(pod, by_name) + _regular_containers(pod, by_name)
+    if counts["failed"]:
         return FAILED
-    counts = _regular_containers(pod, by_name, _sidecars(pod, by_name))
-    if init.pending or (counts.pending_sidecars and not started) or counts.waiting:
+    if counts["pending"] or (counts["pending_sidecars"] and not started) or counts["waiting"] or counts["unknown"]:
         return PENDING
-    if counts.unknown:
-        return PENDING
-    if counts.running:
+    if counts["running"]:
         return RUNNING
     return _phase_of_stopped(counts, terminal=terminal and not is_static(pod))
 
 
 def _phase_of_stopped(counts: _Counts, *, terminal: bool) -> str:
-    if not counts.stopped:
+    if not counts["stopped"]:
         return PENDING
-    if counts.restarting and not terminal:
+    if counts["restarting"] and not terminal:
         return RUNNING
-    return SUCCEEDED if counts.stopped == counts.succeeded else FAILED
+    return SUCCEEDED if counts["stopped"] == counts["succeeded"] else FAILED
 
 
-def _init_containers(pod: V1Pod, by_name: Mapping[str, V1ContainerStatus]) -> _Init:
-    pending = failed = 0
+def _init_containers(pod: V1Pod, by_name: Mapping[str, V1ContainerStatus]) -> _Counts:
+    counts = _Counts()
     for container in pod.spec.init_containers:
         if container.is_sidecar:
             continue
@@ -75,10 +55,10 @@ def _init_containers(pod: V1Pod, by_name: Mapping[str, V1ContainerStatus]) -> _I
         if status is not None:
             ended = status.state.terminated or (status.last_state.terminated if status.state.waiting else None)
         if ended is None:
-            pending += 1
+            counts["pending"] += 1
         elif ended.exit_code != 0 and not restarts_after_exit(pod, container, ended.exit_code):
-            failed += 1
-    return _Init(pending, failed)
+            counts["failed"] += 1
+    return counts
 
 
 def _sidecars(pod: V1Pod, by_name: Mapping[str, V1ContainerStatus]) -> _Counts:
@@ -87,33 +67,31 @@ def _sidecars(pod: V1Pod, by_name: Mapping[str, V1ContainerStatus]) -> _Counts:
     for container in pod.spec.sidecars():
         status = by_name.get(container.name)
         if status is None:
-            counts = counts.plus(unknown=1)
+            counts["unknown"] += 1
         elif status.state.running is not None:
-            counts = counts.plus(running=1, pending_sidecars=0 if status.started else 1)
-        elif status.state.terminated is not None:
-            pass
-        elif status.state.waiting is None:
-            counts = counts.plus(unknown=1, pending_sidecars=1)
-        elif status.last_state.terminated is None:
-            counts = counts.plus(waiting=1, pending_sidecars=1)
+            counts["running"] += 1
+            counts["pending_sidecars"] += not status.started
+        elif status.state.terminated is None and status.state.waiting is None:
+            counts.update(("unknown", "pending_sidecars"))
+        elif status.state.terminated is None and status.last_state.terminated is None:
+            counts.update(("waiting", "pending_sidecars"))
     return counts
 
 
-def _regular_containers(pod: V1Pod, by_name: Mapping[str, V1ContainerStatus], counts: _Counts) -> _Counts:
+def _regular_containers(pod: V1Pod, by_name: Mapping[str, V1ContainerStatus]) -> _Counts:
+    counts = _Counts()
     for container in pod.spec.containers:
         status = by_name.get(container.name)
         state = status.state if status is not None else None
         if status is None or state is None or not (state.running or state.terminated or state.waiting):
-            counts = counts.plus(unknown=1)
+            counts["unknown"] += 1
         elif state.running is not None:
-            counts = counts.plus(running=1)
+            counts["running"] += 1
+        elif (ended := state.terminated or status.last_state.terminated) is None:
+            counts["waiting"] += 1
         else:
-            ended = state.terminated or status.last_state.terminated
-            if ended is None:
-                counts = counts.plus(waiting=1)
-                continue
-            again = restarts_after_exit(pod, container, ended.exit_code)
+            counts["stopped"] += 1
+            counts["restarting"] += restarts_after_exit(pod, container, ended.exit_code)
             # Only a container that does not wait for another start has succeeded.
-            success = state.terminated is not None and ended.exit_code == 0
-            counts = counts.plus(stopped=1, restarting=int(again), succeeded=int(success))
+            counts["succeeded"] += state.terminated is not None and ended.exit_code == 0
     return counts
