@@ -58,14 +58,9 @@ def qos_class(pod: V1Pod) -> str:
     return GUARANTEED if limited and requests == limits else BURSTABLE
 
 
-def _sums(quantities: Iterable[Mapping[str, str]]) -> dict[str, int]:
-    sums: dict[str, int] = {}
-    for each in quantities:
-        for name, value in _positive(each).items():
-            sums[name] = sums.get(name, 0) + value
-    return sums
+def _sums(quantities: Iterable[Mapping[str, str]]) -> Counter[str]:
+    return sum(map(_positive, quantities), Counter())
 
 
-def _positive(quantities: Mapping[str, str]) -> dict[str, int]:
-    values = {name: parse_quantity(text).nano for name, text in quantities.items() if name in _FOR_QOS}
-    return {name: value for name, value in values.items() if value > 0}
+def _positive(quantities: Mapping[str, str]) -> Counter[str]:
+    return +Counter({name: parse_quantity(text).nano for name, text in quantities.items() if name in _FOR_QOS})

@@ -107,8 +107,9 @@ class VolumeManager:
 
 def _is_propagated(pod: V1Pod, volume: str) -> bool:
     """Tell whether a container shares its mounts below a volume with the node, in either direction."""
-    containers = (*pod.spec.init_containers, *pod.spec.containers, *pod.spec.ephemeral_containers)
-    mounts = [mount for container in containers for mount in container.volume_mounts if mount.name == volume]
+    mounts = [
+        mount for container in pod.spec.all_containers() for mount in container.volume_mounts if mount.name == volume
+    ]
     return any(mount.mount_propagation not in {"", "None"} for mount in mounts)
 
 
