@@ -61,31 +61,29 @@ def label_flaws(value: str) -> list[str]:
 
 def subdomain_flaws(value: str, unit: str = "characters") -> list[str]:
     """Judge an RFC 1123 subdomain: names of pods and config maps (IsDNS1123Subdomain)."""
-    flaws = _length_flaws(value, _LONGEST_SUBDOMAIN, unit)
-    if not re.fullmatch(_SUBDOMAIN, value):
-        flaws.append(
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
-            f"start and end with an alphanumeric character{_examples(_SUBDOMAIN, 'example.com')}"
-        )
-    return flaws
+    rule = (
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
+        "and end with an alphanumeric character"
+    )
+    return _length_flaws(value, _LONGEST_SUBDOMAIN, unit) + _form_flaws(value, _SUBDOMAIN, rule, "example.com")
 
 
 def subdomain_with_underscore_flaws(value: str) -> list[str]:
     """Judge a search domain (IsDNS1123SubdomainWithUnderscore)."""
-    flaws = _length_flaws(value, _LONGEST_SUBDOMAIN)
-    if not re.fullmatch(_SUBDOMAIN_WITH_UNDERSCORE, value):
-        flaws.append(
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and "
-            f"must start and end with an alphanumeric character{_examples(_SUBDOMAIN_WITH_UNDERSCORE, 'example.com')}"
-        )
-    return flaws
+    rule = (
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must "
+        "start and end with an alphanumeric character"
+    )
+    form = _form_flaws(value, _SUBDOMAIN_WITH_UNDERSCORE, rule, "example.com")
+    return _length_flaws(value, _LONGEST_SUBDOMAIN) + form
 
 
 def qualified_name_flaws(value: str) -> list[str]:
     """Judge a key of a label, annotation or resource, with or without a prefix (IsQualifiedName)."""
-    rule = _KEY_RULE + _examples(_KEY, "MyName", "my.name", "123-abc")
+    examples = ("MyName", "my.name", "123-abc")
     *prefixes, name = value.split("/")
     if len(prefixes) > 1:
+        rule = _KEY_RULE + _examples(_KEY, *examples)
         return [f"a valid label key {rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
     flaws = []
     if prefixes:
@@ -93,20 +91,14 @@ def qualified_name_flaws(value: str) -> list[str]:
         flaws = [f"prefix part {flaw}" for flaw in of_prefix]
     of_name = _length_flaws(name, _LONGEST_LABEL, "bytes") if name else ["must be non-empty"]
     flaws += [f"name part {flaw}" for flaw in of_name]
-    if not re.fullmatch(_KEY, name):
-        flaws.append(f"name part {rule}")
-    return flaws
+    return flaws + [f"name part {flaw}" for flaw in _form_flaws(name, _KEY, _KEY_RULE, *examples)]
 
 
 def label_value_flaws(value: str) -> list[str]:
     """Judge the value of a label (IsValidLabelValue)."""
-    flaws = _length_flaws(value, _LONGEST_LABEL, "bytes")
-    if value and not re.fullmatch(_KEY, value):
-        flaws.append(
-            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
-            f"start and end with an alphanumeric character{_examples(f'({_KEY})?', 'MyValue', 'my_value', '12345')}"
-        )
-    return flaws
+    rule = f"a valid label must be an empty string or {_KEY_RULE.removeprefix('must ')}"
+    form = _form_flaws(value, f"({_KEY})?", rule, "MyValue", "my_value", "12345")
+    return _length_flaws(value, _LONGEST_LABEL, "bytes") + form
 
 
 def uid_flaws(value: str) -> list[str]:
@@ -146,10 +138,9 @@ def env_name_flaws(value: str) -> list[str]:
 
 def config_map_key_flaws(value: str) -> list[str]:
     """Judge a key of a config map (IsConfigMapKey)."""
+    rule = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
     flaws = _length_flaws(value, _LONGEST_SUBDOMAIN)
-    if not re.fullmatch(_CONFIG_MAP_KEY, value):
-        examples = _examples(_CONFIG_MAP_KEY, "key.name", "KEY_NAME", "key-name")
-        flaws.append(f"a valid config key must consist of alphanumeric characters, '-', '_' or '.'{examples}")
+    flaws += _form_flaws(value, _CONFIG_MAP_KEY, rule, "key.name", "KEY_NAME", "key-name")
     if value in {".", ".."}:
         flaws.append(f"must not be '{value}'")
     elif value.startswith(".."):
@@ -159,9 +150,8 @@ def config_map_key_flaws(value: str) -> list[str]:
 
 def header_flaws(value: str) -> list[str]:
     """Judge the name of an HTTP header (IsHTTPHeaderName)."""
-    if re.fullmatch(_HEADER, value):
-        return []
-    return [f"a valid HTTP header must consist of alphanumeric characters or '-'{_examples(_HEADER, 'X-Header-Name')}"]
+    rule = "a valid HTTP header must consist of alphanumeric characters or '-'"
+    return _form_flaws(value, _HEADER, rule, "X-Header-Name")
 
 
 def ip_flaws(value: str) -> list[str]:
@@ -221,6 +211,10 @@ def image_flaws(image: str) -> list[str]:
 
 def _length_flaws(value: str, limit: int, unit: str = "characters") -> list[str]:
     return [f"must be no more than {limit} {unit}"] if len(value.encode()) > limit else []
+
+
+def _form_flaws(value: str, pattern: str, rule: str, *examples: str) -> list[str]:
+    return [] if re.fullmatch(pattern, value) else [rule + _examples(pattern, *examples)]
 
 
 def _examples(pattern: str, *examples: str) -> str:

@@ -1,17 +1,28 @@
 """The API server's rules for containers, in its order and words (validateContainers in core/validation/validation.go).
 
-Pods share those for users and for profiles of seccomp and AppArmor. One rule is left out: `image` may be empty, for
-commands on the node's own file system.
+Pods share those for profiles of seccomp and AppArmor. One rule is left out: `image` may be empty, for commands on the
+node's own file system.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
-from api.container import V1Container, V1ContainerPort, V1Lifecycle, V1SecurityProfile, V1UserContext, V1VolumeMount
+from api.container import (
+    V1Container,
+    V1ContainerPort,
+    V1Handler,
+    V1HTTPGetAction,
+    V1Lifecycle,
+    V1Probe,
+    V1SecurityProfile,
+    V1SleepAction,
+    V1UserContext,
+    V1VolumeMount,
+)
 from api.errors import FieldError, duplicate, flaws_at, forbidden, invalid, not_found, not_supported, required
-from api.names import relative_path_flaws
+from api.names import header_flaws, relative_path_flaws
+from api.object import V1Object
 from api.validation.environment import validate_env, validate_env_from
-from api.validation.handlers import validate_hooks, validate_probes
 from api.validation.resources import validate_resources
 
 _SIDECARS_ONLY: Final = "may not be set for init containers without restartPolicy=Always"
@@ -33,8 +44,8 @@ def validate_containers(
         if container.name in names:
             yield duplicate(f"{place}.name", container.name)
         names.add(container.name)
-        yield from validate_hooks(container, grace_period, place)
-        yield from validate_probes(container, place)
+        yield from _hooks(container, grace_period, place)
+        yield from _probes(container, place)
         yield from container.flaws(place, "restart_policy")
     yield from _of_host_ports(containers, path)
 
@@ -54,8 +65,8 @@ def validate_init_containers(
             names.add(container.name)
         yield from _of_host_ports([container], path)
         if container.is_sidecar:
-            yield from validate_hooks(container, grace_period, place)
-            yield from validate_probes(container, place)
+            yield from _hooks(container, grace_period, place)
+            yield from _probes(container, place)
         else:
             yield from _of_plain_init(container, place)
 
@@ -172,3 +183,54 @@ def _of_profile(profile: V1SecurityProfile, path: str, key: str, module: str) ->
         yield required(place, f"must be set when {module} type is Localhost")
     if profile.type != _LOCALHOST and profile.localhost_profile is not None:
         yield invalid(place, profile.localhost_profile, f"can only be set when {module} type is Localhost")
+
+
+def _hooks(container: V1Container, grace_period: int | None, path: str) -> Iterator[FieldError]:
+    """Judge the hooks of a container; `grace_period`, in seconds, is the pod's."""
+    for key, hook in (("postStart", container.lifecycle.post_start), ("preStop", container.lifecycle.pre_stop)):
+        if hook is not None:
+            yield from _of_handler(hook, grace_period, f"{path}.lifecycle.{key}")
+
+
+def _probes(container: V1Container, path: str) -> Iterator[FieldError]:
+    """Judge the probes of a container, with defaults filled in."""
+    if container.liveness_probe is not None:
+        yield from _of_restarting_probe(container.liveness_probe, f"{path}.livenessProbe")
+    if container.readiness_probe is not None:
+        yield from _of_probe(container.readiness_probe, f"{path}.readinessProbe")
+        if (seconds := container.readiness_probe.termination_grace_period_seconds) is not None:
+            place = f"{path}.readinessProbe.terminationGracePeriodSeconds"
+            yield invalid(place, seconds, "must not be set for readinessProbes")
+    if container.startup_probe is not None:
+        yield from _of_restarting_probe(container.startup_probe, f"{path}.startupProbe")
+
+
+def _of_probe(probe: V1Probe, path: str) -> Iterator[FieldError]:
+    yield from _of_handler(probe, None, path)
+    yield from probe.flaws(path)
+
+
+def _of_restarting_probe(probe: V1Probe, path: str) -> Iterator[FieldError]:
+    """Judge a probe whose failure restarts the container: one success is enough for it."""
+    yield from _of_probe(probe, path)
+    if probe.success_threshold != 1:
+        yield invalid(f"{path}.successThreshold", probe.success_threshold, "must be 1")
+
+
+def _of_handler(handler: V1Handler, grace_period: int | None, path: str) -> Iterator[FieldError]:
+    def of_sleep(action: V1SleepAction, place: str) -> Iterator[FieldError]:
+        if grace_period is not None and not 0 <= action.seconds <= grace_period:
+            limit = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_period})"
+            yield invalid(place, action.seconds, limit)
+
+    only = V1Object.flaws
+    yield from handler.union_flaws(
+        path, "handler type", exec=only, http_get=_of_http_get, tcp_socket=only, sleep=of_sleep
+    )
+
+
+def _of_http_get(action: V1HTTPGetAction, path: str) -> Iterator[FieldError]:
+    yield from action.flaws(path)
+    for header in action.http_headers:
+        for flaw in header_flaws(header.name):
+            yield invalid(f"{path}.httpHeaders", header.name, flaw)
