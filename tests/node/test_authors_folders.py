@@ -1,4 +1,4 @@
-"""A plugin author's own packages `plugins`, `conf` and `harness`, beside those of the installed wheel."""
+"""A plugin author's own packages `api`, `conf`, `harness` and `plugins`, beside those of the installed wheel."""
 
 import json
 import os
@@ -30,6 +30,7 @@ write_launchers(Path(__file__).parent / "build")
 conformance(bin_dir="build", conf="my.conflist", checks=["version-result"])
 """
 TEST = """
+import api
 import cni_harness_pytest
 import conf
 import harness
@@ -37,7 +38,7 @@ import plugins.bridge
 
 
 def test_own():
-    assert conf.OWNER == harness.OWNER == plugins.bridge.OWNER == "the author"
+    assert api.OWNER == conf.OWNER == harness.OWNER == plugins.bridge.OWNER == "the author"
 
 
 def test_the_wheel_is_used():
@@ -64,7 +65,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def project(python: Path, tmp_path: Path) -> Path:
     """The author's folder."""
     folder = tmp_path / "project"
-    for name in ("conf", "harness", "plugins"):
+    for name in ("api", "conf", "harness", "plugins"):
         (folder / name).mkdir(parents=True)
         (folder / name / "__init__.py").write_text('OWNER = "the author"\n')
     (folder / "plugins" / "bridge.py").write_text('OWNER = "the author"\n')
