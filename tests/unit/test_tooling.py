@@ -557,8 +557,7 @@ def test_an_editable_installation_has_its_launcher_beside_the_source(tree: Path,
 
 VIOLATIONS = {
     "skel stands on the standard library alone": ("skel", "import netlink"),
-    "api has Kubernetes' types and imports the standard library and yaml": ("api", "import skel"),
-    "of api only the reader of documents imports yaml": ("api/object.py", "import yaml"),
+    "api has Kubernetes' types and imports nothing of the project": ("api", "import skel"),
     "fast_stdlib takes the place of the standard library and imports nothing else": ("fast_stdlib", "import skel"),
     "a plugin's own process does without the server": ("launch/launcher.py", "import launch.server.protocol"),
     "netlink knows the kernel and nothing of CNI": ("netlink", "import skel"),
@@ -590,6 +589,6 @@ def test_every_import_direction_is_enforced(tree: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(tree), "COLUMNS": "200"}
     run = subprocess.run([lint_imports, "--no-cache"], cwd=tree, env=env, capture_output=True, text=True, check=False)
 
-    verdicts = dict(re.findall(r"^(.*) (KEPT|BROKEN)(?: \(\d+ ignored imports\))?$", run.stdout, re.MULTILINE))
+    verdicts = dict(re.findall(r"^(.*) (KEPT|BROKEN)(?: \(\d+ ignored imports?\))?$", run.stdout, re.MULTILINE))
     assert run.returncode == 1
     assert verdicts == dict.fromkeys(VIOLATIONS, "BROKEN")
