@@ -52,19 +52,17 @@ class Field(NamedTuple):
         """Tell whether a value is none: 0, false and "" are values if the default is None."""
         return value is None or (not value and self.default is not None)
 
-    def flaws(self, value: object, path: str) -> Iterator[FieldError]:
+    def flaws(self, value: object, path: str) -> list[FieldError]:
         """Judge the value of the field, which is at `path`; a rule for a list holds for each item."""
         if self.is_empty(value) and not self.rules_empty:
-            if self.required:
-                yield required(path, self.required if isinstance(self.required, str) else "")
-        elif self.one_of:
-            if value not in self.one_of:
-                yield not_supported(path, str(value), self.one_of)
-        elif self.rule is not None and isinstance(value, list):
-            for index, item in enumerate(value):
-                yield from flaws_at(f"{path}[{index}]", item, self.rule)
-        elif self.rule is not None:
-            yield from flaws_at(path, value, self.rule)
+            return [required(path, self.required if isinstance(self.required, str) else "")] if self.required else []
+        if self.one_of:
+            return [] if value in self.one_of else [not_supported(path, str(value), self.one_of)]
+        if self.rule is None:
+            return []
+        if isinstance(value, list):
+            return [flaw for index, item in enumerate(value) for flaw in flaws_at(f"{path}[{index}]", item, self.rule)]
+        return flaws_at(path, value, self.rule)
 
 
 def field(
