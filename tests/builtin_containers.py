@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from harness.cri.builtin.containers import Containers
-from harness.cri.builtin.images import Images
-from harness.cri.builtin.sandbox_view import SandboxView
+from harness.containerd.containers import Containers
+from harness.containerd.images import Images
+from harness.containerd.sandbox_view import SandboxView
 from harness.cri.messages import (
     ContainerConfig,
     ContainerMetadata,

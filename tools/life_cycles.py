@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from harness.cri.builtin.container_states import CONTAINER_LIFE
+from harness.containerd.container_states import CONTAINER_LIFE
 from harness.kubelet.sync.pod_states import POD_LIFE
 from harness.runtime.sandbox_life import SANDBOX_LIFE
 

@@ -68,7 +68,7 @@ def _network_error(settings: Settings, node: "Node", conf_dir: Path | None, bin_
     Without a network list, this program's own runtime has this project's lists, and is ready.
     """
     from harness.cli.kubelet_node import DEFAULT_TIMEOUT_S, choose_endpoint, open_runtime
-    from harness.cri.builtin.sandbox_networks import SandboxNetworks
+    from harness.containerd.sandbox_networks import SandboxNetworks
     from harness.cri.messages import RuntimeStatus
     from harness.cri.service import RuntimeServiceError
     from harness.kubelet.status.start_errors import network_error

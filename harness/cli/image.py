@@ -9,7 +9,7 @@ from harness.cli.options import Settings, needs_root, verb
 from harness.table import TextTable
 
 if TYPE_CHECKING:
-    from harness.cri.builtin.images import Images
+    from harness.containerd.images import Images
     from harness.cri.messages import Image
 
 _SHORT_ID = 12
@@ -42,8 +42,8 @@ def command(settings: Settings, *, action: str, names: tuple[str, ...]) -> int:
 
 
 def _images(settings: Settings) -> "Images":
-    from harness.cri.builtin.container_store import ContainerStore
-    from harness.cri.builtin.images import Images
+    from harness.containerd.container_store import ContainerStore
+    from harness.containerd.images import Images
 
     folder = settings.open_node().folder
     containers = ContainerStore(folder)

@@ -260,8 +260,8 @@ def _untraced(
 
     if choice.endpoint:
         return _remote_runtime(settings, choice.endpoint, stack)
-    from harness.cri.builtin.sandbox_networks import SandboxNetworks
-    from harness.cri.builtin.service import BuiltinRuntime
+    from harness.containerd.sandbox_networks import SandboxNetworks
+    from harness.containerd.service import BuiltinRuntime
 
     open_node = functools.partial(settings.open_node, threads=1)
     conf_dir, bin_dirs = _lists_and_plugins(settings, stack)

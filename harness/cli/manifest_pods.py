@@ -109,8 +109,8 @@ def reading_runtime(settings: Settings) -> "Iterator[RuntimeService]":
 
     Raises click.ClickException, OSError, RuntimeServiceError.
     """
-    from harness.cri.builtin.sandbox_networks import SandboxNetworks
-    from harness.cri.builtin.service import BuiltinRuntime
+    from harness.containerd.sandbox_networks import SandboxNetworks
+    from harness.containerd.service import BuiltinRuntime
 
     folder = settings.open_node().folder
     if endpoint := choose_endpoint(folder, ""):

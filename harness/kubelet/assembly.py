@@ -8,7 +8,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from harness.cri.builtin.service import RUNTIME_NAME
+from harness.containerd.service import RUNTIME_NAME
 from harness.cri.service import ImageNotFoundError, ImageService, NotFoundError, RuntimeService, RuntimeServiceError
 from harness.kubelet.admission import NodeFacts
 from harness.kubelet.events import EventRecorder

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.cri.builtin import oci_spec
-from harness.cri.builtin.oci_spec import seccomp_profile
+from harness.containerd import oci_spec
+from harness.containerd.oci_spec import seccomp_profile
 from harness.cri.messages import ContainerSecurity, ProfileType, SecurityProfile
 from harness.cri.service import RuntimeServiceError
 from tests.builtin_containers import Pod

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cri.builtin import control_groups
+from harness.containerd import control_groups
 from harness.cri.messages import ContainerSecurity, KeyValue, Mount, Resources
 from harness.cri.service import NotFoundError, RuntimeServiceError
 from tests.builtin_containers import Pod, leftovers, log_texts

@@ -20,9 +20,9 @@ pytestmark = pytest.mark.sudo
 _STARTER = """
 import json, sys
 from pathlib import Path
-from harness.cri.builtin.containers import Containers
-from harness.cri.builtin.images import Images
-from harness.cri.builtin.sandbox_view import SandboxView
+from harness.containerd.containers import Containers
+from harness.containerd.images import Images
+from harness.containerd.sandbox_view import SandboxView
 from harness.cri.messages import PodSandboxConfig
 
 node, files, config, pause, container = sys.argv[1:]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cri.builtin import control_groups
+from harness.containerd import control_groups
 from harness.cri.messages import NamespaceMode, Resources
 from harness.cri.service import RuntimeServiceError
 from tests.builtin_containers import Pod, leftovers, log_texts

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cri.builtin.images import Images
+from harness.containerd.images import Images
 from harness.cri.service import ImageNotFoundError, RuntimeServiceError
 from tests.builtin_containers import BUSYBOX
 from tests.markers import IMAGES

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.cri.builtin.sandbox_networks import SandboxNetworks
-from harness.cri.builtin.sandboxes import Sandboxes
+from harness.containerd.sandbox_networks import SandboxNetworks
+from harness.containerd.sandboxes import Sandboxes
 from harness.cri.messages import (
     DNSConfig,
     NamespaceMode,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from api.container import V1Container
-from harness.cri.builtin.images import Images
+from harness.containerd.images import Images
 from harness.kubelet.status.start_errors import StartError
 from harness.kubelet.sync.backoff import Backoff
 from harness.kubelet.sync.container_images import ContainerImages

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cri.builtin.container_log import MAX_TEXT, ContainerLog, entries
+from harness.containerd.container_log import MAX_TEXT, ContainerLog, entries
 
 _STAMP = b"2026-01-02T03:04:05.000000006Z"
 

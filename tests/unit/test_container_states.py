@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.cri.builtin.container_states import CONTAINER_LIFE, ContainerEvent, state_of
+from harness.containerd.container_states import CONTAINER_LIFE, ContainerEvent, state_of
 from harness.cri.messages import ContainerState
 
 

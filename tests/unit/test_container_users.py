@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cri.builtin.process_settings import user_of
+from harness.containerd.process_settings import user_of
 from harness.cri.messages import ContainerSecurity
 from harness.cri.service import RuntimeServiceError
 

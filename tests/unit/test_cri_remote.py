@@ -234,7 +234,7 @@ def test_the_exit_code_is_in_the_status() -> None:
 
 
 def test_the_command_line_loads_no_grpc_without_an_endpoint() -> None:
-    script = "import sys, harness.cli.kubelet_node, harness.cri.builtin.service; print('grpc' in sys.modules)"
+    script = "import sys, harness.cli.kubelet_node, harness.containerd.service; print('grpc' in sys.modules)"
 
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from harness.cri.builtin.host_root import copies_of
+from harness.containerd.host_root import copies_of
 
 pytestmark = pytest.mark.sudo
 

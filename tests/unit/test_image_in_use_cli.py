@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cri.builtin.container_store import ContainerRecord, ContainerStore
+from harness.containerd.container_store import ContainerRecord, ContainerStore
 from harness.cri.messages import ContainerConfig, ContainerMetadata
 from tests.cli import ROOT
 

@@ -1,6 +1,6 @@
 import pytest
 
-from harness.cri.builtin.images import normalized
+from harness.containerd.images import normalized
 
 
 @pytest.mark.parametrize(

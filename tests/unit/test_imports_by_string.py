@@ -41,7 +41,7 @@ IMPORTERS = {
 PROGRAMS = {
     "launch/launcher.py": "the program in a launcher, which an interpreter without our path executes",
     "launch/installation.py": "the program of a unit of systemd, likewise",
-    "harness/cri/builtin/processes.py": "the shim of a container and its helper, which load no site-packages",
+    "harness/containerd/processes.py": "the shim of a container and its helper, which load no site-packages",
     "cni_harness_pytest/declaration.py": "the process that answers pytest, which the author's folders must not reach",
 }
 """Modules with Python in strings, and why."""

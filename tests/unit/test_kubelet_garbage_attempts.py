@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.cri.builtin.container_store import ContainerRecord, ContainerStore, Exit
-from harness.cri.builtin.sandbox_networks import SandboxNetworks
-from harness.cri.builtin.service import BuiltinRuntime
+from harness.containerd.container_store import ContainerRecord, ContainerStore, Exit
+from harness.containerd.sandbox_networks import SandboxNetworks
+from harness.containerd.service import BuiltinRuntime
 from harness.cri.messages import ContainerConfig, ContainerMetadata
 from harness.kubelet.garbage import GarbageCollector
 from harness.kubelet.labels import CONTAINER_NAME, POD_UID

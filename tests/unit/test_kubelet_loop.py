@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from api.pod import V1Pod
-from harness.cri.builtin.sandbox_networks import SandboxNetworks
-from harness.cri.builtin.sandbox_record import SandboxPod, new_sandbox
-from harness.cri.builtin.service import BuiltinRuntime
+from harness.containerd.sandbox_networks import SandboxNetworks
+from harness.containerd.sandbox_record import SandboxPod, new_sandbox
+from harness.containerd.service import BuiltinRuntime
 from harness.cri.messages import PodSandboxConfig, PodSandboxMetadata
 from harness.kubelet.admission import NodeFacts
 from harness.kubelet.events import EventRecorder

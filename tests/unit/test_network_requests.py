@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from harness.cri.builtin.sandbox_networks import LOOPBACK_LIST, NETWORKS_ANNOTATION, network_plans
+from harness.containerd.sandbox_networks import LOOPBACK_LIST, NETWORKS_ANNOTATION, network_plans
 from harness.cri.messages import DNSConfig, PodSandboxConfig, PodSandboxMetadata, PortMapping
 from harness.libcni.networks import parse_network_list
 

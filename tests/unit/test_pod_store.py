@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.cri.builtin.sandbox_record import SandboxPod, new_sandbox, sandbox_name
+from harness.containerd.sandbox_record import SandboxPod, new_sandbox, sandbox_name
 from harness.cri.messages import PodSandboxConfig, PodSandboxMetadata
 from harness.files import LockHeldError
 from harness.runtime.pods import Pod, PodExistsError, PodNetwork, PodRecordError, PodStore, new_pod

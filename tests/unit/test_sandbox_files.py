@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.cri.builtin.sandboxes import make_sandbox_files
+from harness.containerd.sandboxes import make_sandbox_files
 from harness.cri.messages import DNSConfig, NamespaceMode, PodSandboxConfig, PodSandboxMetadata
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from api.container import V1Container
 from api.pod import V1Pod
 from api.quantity import quantity_milli, quantity_value
-from harness.cri.builtin import control_groups
+from harness.containerd import control_groups
 from harness.cri.messages import Resources
 from harness.kubelet.pod_resources import BEST_EFFORT, BURSTABLE, GUARANTEED, pod_limits, pod_requests, qos_class
 

@@ -1,7 +1,7 @@
 """`config.json` of an OCI bundle, with containerd's defaults (pkg/oci/spec.go and mounts.go of containerd).
 
 A container without limits gets no control group of its own if the machine forbids that
-(harness.cri.builtin.control_groups). No AppArmor profile is loaded, so only one of the type Localhost is applied.
+(harness.containerd.control_groups). No AppArmor profile is loaded, so only one of the type Localhost is applied.
 
 The default profile of seccomp is the one that Podman and Buildah use on the same machine. Its format is Docker's, with
 conditions for each rule. A profile of the type Localhost is a file in the OCI runtime's format (config-linux.md).
@@ -15,8 +15,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
-from harness.cri.builtin.process_settings import ProcessSettings
-from harness.cri.builtin.sandbox_view import SandboxView
+from harness.containerd.process_settings import ProcessSettings
+from harness.containerd.sandbox_view import SandboxView
 from harness.cri.hidden_paths import MASKED_PATHS, READONLY_PATHS
 from harness.cri.messages import ContainerConfig, Mount, NamespaceMode, ProfileType, SecurityProfile
 from harness.cri.service import RuntimeServiceError

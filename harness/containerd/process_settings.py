@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from harness.cri.builtin.images import ImageConfig
+from harness.containerd.images import ImageConfig
 from harness.cri.messages import ContainerConfig, ContainerSecurity
 from harness.cri.service import RuntimeServiceError
 from harness.files import read_regular

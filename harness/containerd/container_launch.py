@@ -22,15 +22,15 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from fast_stdlib.syscalls import RESOLVE_IN_ROOT, open_within
-from harness.cri.builtin import control_groups
-from harness.cri.builtin.container_store import ContainerFolder, ContainerRecord
-from harness.cri.builtin.image_files import run_tool
-from harness.cri.builtin.images import ImageConfig, Images
-from harness.cri.builtin.oci_spec import oci_spec
-from harness.cri.builtin.process_settings import ProcessSettings, dropped_numbers, process_settings
-from harness.cri.builtin.processes import HOST_PROCESS, program
-from harness.cri.builtin.runc import OciRuntime
-from harness.cri.builtin.sandbox_view import SandboxView
+from harness.containerd import control_groups
+from harness.containerd.container_store import ContainerFolder, ContainerRecord
+from harness.containerd.image_files import run_tool
+from harness.containerd.images import ImageConfig, Images
+from harness.containerd.oci_spec import oci_spec
+from harness.containerd.process_settings import ProcessSettings, dropped_numbers, process_settings
+from harness.containerd.processes import HOST_PROCESS, program
+from harness.containerd.runc import OciRuntime
+from harness.containerd.sandbox_view import SandboxView
 from harness.cri.messages import ContainerUser, Mount, NamespaceMode, ProfileType, Resources
 from harness.cri.service import ImageNotFoundError, RuntimeServiceError
 from harness.files import write_atomically

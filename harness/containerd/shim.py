@@ -6,7 +6,7 @@ the lock `shim.lock` of the container's folder: a free lock without `exit.json` 
 
 The shim has a mount namespace of its own, and mounts the container's overlay there: the mount ends with its users, and
 none is left behind by any crash. If the node's folder cannot hold the overlay's upper layer, that is in memory, as for
-containers without an image. `launch.json` says the rest (harness.cri.builtin.container_launch).
+containers without an image. `launch.json` says the rest (harness.containerd.container_launch).
 """
 
 import errno
@@ -21,10 +21,10 @@ from contextlib import suppress
 from typing import Any, Final
 
 from fast_stdlib import syscalls
-from harness.cri.builtin import control_groups
-from harness.cri.builtin.container_log import ContainerLog
-from harness.cri.builtin.oci_log import last_error
-from harness.cri.builtin.process_calls import become_subreaper, mount_with_options
+from harness.containerd import control_groups
+from harness.containerd.container_log import ContainerLog
+from harness.containerd.oci_log import last_error
+from harness.containerd.process_calls import become_subreaper, mount_with_options
 from harness.process_stat import process_stat
 from skel.state_file import write_whole
 

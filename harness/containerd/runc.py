@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from harness.cri.builtin import control_groups
+from harness.containerd import control_groups
 from harness.cri.service import RuntimeServiceError
 
 _NAMES: Final = ("runc", "crun")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from harness.cri.builtin.sandbox_record import SandboxPod
+from harness.containerd.sandbox_record import SandboxPod
 from harness.cri.capability_args import capability_args, refused
 from harness.cri.messages import NETWORK_READY, PodSandboxConfig, RuntimeCondition
 from harness.cri.service import RuntimeServiceError

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from harness.cri.builtin.processes import PAUSE, program, send_signal, wait_for_end
+from harness.containerd.processes import PAUSE, program, send_signal, wait_for_end
 from harness.cri.messages import NamespaceMode, PodSandboxConfig
 from harness.cri.service import RuntimeServiceError
 from harness.process_stat import process_stat

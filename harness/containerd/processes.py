@@ -16,11 +16,11 @@ from typing import Final, Protocol
 
 from harness.process_stat import process_stat
 
-SHIM: Final = "harness.cri.builtin.shim"
-HOST_PROCESS: Final = "harness.cri.builtin.host_process"
-PAUSE: Final = "harness.cri.builtin.pause"
+SHIM: Final = "harness.containerd.shim"
+HOST_PROCESS: Final = "harness.containerd.host_process"
+PAUSE: Final = "harness.containerd.pause"
 
-_ROOT: Final = Path(__file__).resolve().parents[3]
+_ROOT: Final = Path(__file__).resolve().parents[2]
 
 
 def program(module: str, *arguments: str) -> list[str]:

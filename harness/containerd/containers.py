@@ -12,22 +12,22 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from harness.cri.builtin import control_groups
-from harness.cri.builtin.container_exec import execute, execute_with_own_streams
-from harness.cri.builtin.container_launch import ContainerPlace, control_group, prepare, signal_number
-from harness.cri.builtin.container_states import (
+from harness.containerd import control_groups
+from harness.containerd.container_exec import execute, execute_with_own_streams
+from harness.containerd.container_launch import ContainerPlace, control_group, prepare, signal_number
+from harness.containerd.container_states import (
     CONTAINER_LIFE,
     ContainerEvent,
     container_message,
     state_of,
     status_message,
 )
-from harness.cri.builtin.container_store import ContainerFolder, ContainerRecord, ContainerStore, Exit
-from harness.cri.builtin.images import ImageConfig, Images
-from harness.cri.builtin.process_settings import arguments_of
-from harness.cri.builtin.processes import SHIM, kill_group, program, send_signal, wait_for_end
-from harness.cri.builtin.runc import OciRuntime
-from harness.cri.builtin.sandbox_view import SandboxView
+from harness.containerd.container_store import ContainerFolder, ContainerRecord, ContainerStore, Exit
+from harness.containerd.images import ImageConfig, Images
+from harness.containerd.process_settings import arguments_of
+from harness.containerd.processes import SHIM, kill_group, program, send_signal, wait_for_end
+from harness.containerd.runc import OciRuntime
+from harness.containerd.sandbox_view import SandboxView
 from harness.cri.messages import (
     Container,
     ContainerConfig,

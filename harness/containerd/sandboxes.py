@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from fast_stdlib import syscalls
-from harness.cri.builtin.sandbox_networks import SandboxNetworks
-from harness.cri.builtin.sandbox_process import end_pause, end_unrecorded_pauses, start_pause
-from harness.cri.builtin.sandbox_record import SandboxPod, new_sandbox, sandbox_name
-from harness.cri.builtin.sandbox_view import SandboxView
+from harness.containerd.sandbox_networks import SandboxNetworks
+from harness.containerd.sandbox_process import end_pause, end_unrecorded_pauses, start_pause
+from harness.containerd.sandbox_record import SandboxPod, new_sandbox, sandbox_name
+from harness.containerd.sandbox_view import SandboxView
 from harness.cri.messages import DNSConfig, NamespaceMode, PodSandboxConfig, PodSandboxState, PodSandboxStatus
 from harness.cri.service import NotFoundError, RuntimeServiceError
 from harness.files import LockHeldError, write_atomically

@@ -1,6 +1,6 @@
 """The pause process of a sandbox: it holds the sandbox's namespaces and reaps zombies; it does nothing else.
 
-A program: `pause NETNS HOSTNAME KINDS ID [NAME=VALUE...]` (harness.cri.builtin.processes). NETNS is the path of a
+A program: `pause NETNS HOSTNAME KINDS ID [NAME=VALUE...]` (harness.containerd.processes). NETNS is the path of a
 network namespace, empty for the caller's. KINDS are those of `ipc`, `uts` and `pid`, joined by commas, that the sandbox
 has for itself. ID is the sandbox's, by which its process can be found. NAME is a kernel parameter, set in the
 namespaces. The program prints the process ID of the pause process, which is a child of init, and ends.

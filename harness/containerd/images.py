@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from harness.cri.builtin.image_files import TAG, SourceImage, copy_to_layout, run_tool, source_images
+from harness.containerd.image_files import TAG, SourceImage, copy_to_layout, run_tool, source_images
 from harness.cri.messages import Image
 from harness.cri.service import ImageNotFoundError, RuntimeServiceError
 from harness.files import locked, write_atomically

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from fast_stdlib import syscalls
-from harness.cri.builtin.host_root import enter_host_root
-from harness.cri.builtin.process_calls import (
+from harness.containerd.host_root import enter_host_root
+from harness.containerd.process_calls import (
     CLONE_NEWPID,
     die_with_parent,
     drop_from_bounding_set,
@@ -30,7 +30,7 @@ _NAMESPACES: Final = ("net", "ipc", "uts", "mnt", "pid")
 
 
 def main(verb: str, file: str, log: str) -> NoReturn:
-    """Run `create` or `exec`; `file` is a JSON document (harness.cri.builtin.container_launch)."""
+    """Run `create` or `exec`; `file` is a JSON document (harness.containerd.container_launch)."""
     with open(file, "rb") as opened:
         spec = json.load(opened)
     with open(log, "w") as errors:  # now: `exec` moves to other files

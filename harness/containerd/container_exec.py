@@ -13,10 +13,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from harness.cri.builtin.container_store import ContainerFolder
-from harness.cri.builtin.oci_log import last_error
-from harness.cri.builtin.processes import HOST_PROCESS, program
-from harness.cri.builtin.runc import OciRuntime
+from harness.containerd.container_store import ContainerFolder
+from harness.containerd.oci_log import last_error
+from harness.containerd.processes import HOST_PROCESS, program
+from harness.containerd.runc import OciRuntime
 from harness.cri.messages import ExecSyncResult
 from harness.cri.service import NotFoundError, RuntimeServiceError
 from harness.files import write_atomically

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from fast_stdlib import syscalls
-from harness.cri.builtin.process_calls import (
+from harness.containerd.process_calls import (
     MS_MOVE,
     MS_RDONLY,
     attach_mount,

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from harness.cri.builtin.containers import Containers
-from harness.cri.builtin.images import Images
-from harness.cri.builtin.sandbox_networks import SandboxNetworks
-from harness.cri.builtin.sandboxes import Sandboxes
+from harness.containerd.containers import Containers
+from harness.containerd.images import Images
+from harness.containerd.sandbox_networks import SandboxNetworks
+from harness.containerd.sandboxes import Sandboxes
 from harness.cri.messages import (
     RUNTIME_READY,
     PodSandboxConfig,

@@ -17,7 +17,7 @@ shim's lock (`state_of`). A crash cannot make them disagree. Below are also the 
 from enum import StrEnum
 from typing import Final
 
-from harness.cri.builtin.container_store import ContainerRecord, Exit, ProcessRecord
+from harness.containerd.container_store import ContainerRecord, Exit, ProcessRecord
 from harness.cri.messages import Container, ContainerState, ContainerStatus
 from harness.transitions import Transitions
 
