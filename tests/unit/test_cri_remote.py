@@ -21,6 +21,7 @@ from harness.cri.messages import (
     ContainerConfig,
     ContainerMetadata,
     ContainerSecurity,
+    ContainerStatus,
     ContainerUser,
     DNSConfig,
     KeyValue,
@@ -33,10 +34,11 @@ from harness.cri.messages import (
     Resources,
     SecurityProfile,
 )
-from harness.cri.remote import answers, api_pb2, requests
-from harness.cri.remote.client import RemoteRuntime
+from harness.cri.remote import api_pb2
+from harness.cri.remote.client import RemoteRuntime, container_config, sandbox_config
 from harness.cri.remote.exec_stream import exit_code
 from harness.cri.remote.grpc_calls import go_name
+from harness.cri.remote.wire import from_wire
 from harness.cri.service import RuntimeServiceError
 from harness.kubelet.status.start_errors import StartError
 from harness.kubelet.sync.backoff import Backoff
@@ -96,7 +98,7 @@ def test_generated_modules_match_the_proto_file(tmp_path: Path) -> None:
 
 
 def test_a_sandboxs_request_has_all_that_its_config_says() -> None:
-    sent = api_pb2.PodSandboxConfig.FromString(requests.sandbox_config(SANDBOX).SerializeToString())
+    sent = api_pb2.PodSandboxConfig.FromString(sandbox_config(SANDBOX).SerializeToString())
 
     assert [(each.name, each.uid, each.namespace, each.attempt) for each in [sent.metadata]] == [
         ("web", "uid-1", "tests", 2)
@@ -122,12 +124,12 @@ def test_a_sandboxs_request_has_all_that_its_config_says() -> None:
 def test_a_sandbox_without_dns_config_gets_the_nodes() -> None:
     config = PodSandboxConfig(metadata=SANDBOX.metadata)
 
-    assert not requests.sandbox_config(config).HasField("dns_config")
-    assert requests.sandbox_config(SANDBOX).HasField("dns_config")
+    assert not sandbox_config(config).HasField("dns_config")
+    assert sandbox_config(SANDBOX).HasField("dns_config")
 
 
 def test_a_containers_request_has_all_that_its_config_says() -> None:
-    sent = api_pb2.ContainerConfig.FromString(requests.container_config(CONTAINER, SANDBOX).SerializeToString())
+    sent = api_pb2.ContainerConfig.FromString(container_config(CONTAINER, SANDBOX).SerializeToString())
 
     assert (sent.metadata.name, sent.metadata.attempt, sent.image.image) == ("main", 3, "sha256:1")
     assert (list(sent.command), list(sent.args), sent.working_dir) == (["sh"], ["-c", "true"], "/work")
@@ -159,7 +161,7 @@ def test_a_containers_request_has_all_that_its_config_says() -> None:
 def test_without_profiles_seccomp_is_off_and_apparmor_is_the_runtimes() -> None:
     config = ContainerConfig(metadata=CONTAINER.metadata, image="i")
 
-    security = requests.container_config(config, SANDBOX).linux.security_context
+    security = container_config(config, SANDBOX).linux.security_context
 
     assert security.seccomp.profile_type == api_pb2.SecurityProfile.Unconfined
     assert not security.HasField("apparmor")
@@ -233,14 +235,6 @@ def test_the_exit_code_is_in_the_status() -> None:
         exit_code({"status": "Failure", "message": "no such file"})
 
 
-def test_the_command_line_loads_no_grpc_without_an_endpoint() -> None:
-    script = "import sys, harness.cli.kubelet_node, harness.containerd.service; print('grpc' in sys.modules)"
-
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-
-    assert done.stdout == "False\n"
-
-
 def test_a_missing_package_is_named_with_its_extra() -> None:
     script = """
 import contextlib, sys
@@ -289,7 +283,7 @@ def test_container_user_comes_from_linux_and_is_absent_in_older_runtimes() -> No
     linux = api_pb2.LinuxContainerUser(uid=1000, gid=2000, supplemental_groups=[2000, 3000])
     user = api_pb2.ContainerUser(linux=linux)
 
-    told = answers.container_status(api_pb2.ContainerStatus(user=user))
+    told = from_wire(api_pb2.ContainerStatus(user=user), ContainerStatus, pod_sandbox_id="")
 
     assert told.user == ContainerUser(uid=1000, gid=2000, supplemental_groups=[2000, 3000])
-    assert answers.container_status(api_pb2.ContainerStatus()).user is None
+    assert from_wire(api_pb2.ContainerStatus(), ContainerStatus, pod_sandbox_id="").user is None

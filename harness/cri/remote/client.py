@@ -12,6 +12,7 @@ from typing import Final, Self
 import grpc
 
 from harness.cri.capability_args import capability_args
+from harness.cri.hidden_paths import MASKED_PATHS, READONLY_PATHS
 from harness.cri.messages import (
     Container,
     ContainerConfig,
@@ -20,15 +21,14 @@ from harness.cri.messages import (
     Image,
     PodSandboxConfig,
     PodSandboxStatus,
-    RuntimeCondition,
     RuntimeStatus,
     RuntimeVersion,
 )
-from harness.cri.remote import answers, api_pb2
+from harness.cri.remote import api_pb2
 from harness.cri.remote.api_pb2_grpc import ImageServiceStub, RuntimeServiceStub
 from harness.cri.remote.exec_stream import execute_with_own_streams
 from harness.cri.remote.grpc_calls import RemoteError, call, with_trace_context
-from harness.cri.remote.requests import container_config, image_spec, sandbox_config
+from harness.cri.remote.wire import from_wire, networks, to_wire
 from harness.cri.service import ImageNotFoundError, RuntimeServiceError
 from harness.runtime.unserved_requests import UnservedRequest, unserved_requests
 
@@ -83,20 +83,11 @@ class RemoteRuntime:
         method = partial(self._stub.Version, wait_for_ready=wait_s > 0)
         request = api_pb2.VersionRequest(version="0.1.0")
         answer: api_pb2.VersionResponse = call(method, request, wait_s or self._timeout_s)
-        return RuntimeVersion(
-            runtime_name=answer.runtime_name,
-            runtime_version=answer.runtime_version,
-            runtime_api_version=answer.runtime_api_version,
-        )
+        return from_wire(answer, RuntimeVersion)
 
     def status(self) -> RuntimeStatus:
         """Return the conditions RuntimeReady and NetworkReady, and the runtime's own."""
-        return RuntimeStatus(
-            conditions=[
-                RuntimeCondition(type=each.type, status=each.status, reason=each.reason, message=each.message)
-                for each in self._status().status.conditions
-            ]
-        )
+        return from_wire(self._status().status, RuntimeStatus)
 
     def makes_recursive_read_only(self) -> bool:
         """Tell whether the default handler says so; containerd does since 2.0."""
@@ -115,7 +106,7 @@ class RemoteRuntime:
         The runtime keeps no list of a sandbox, so `pod_sandbox_id` is not asked for.
         """
         del pod_sandbox_id
-        return unserved_requests(answers.networks(self._status(verbose=True).info, capability_args(config)))
+        return unserved_requests(networks(self._status(verbose=True).info, capability_args(config)))
 
     def stop_pod_sandbox(self, pod_sandbox_id: str) -> None:
         """End all containers of a sandbox by force, then remove its network. A missing one is fine."""
@@ -131,14 +122,14 @@ class RemoteRuntime:
         """Return one sandbox; `verbose` fills `info` with the runtime's own words. Raises NotFoundError."""
         request = api_pb2.PodSandboxStatusRequest(pod_sandbox_id=pod_sandbox_id, verbose=verbose)
         answer: api_pb2.PodSandboxStatusResponse = call(self._stub.PodSandboxStatus, request, self._timeout_s)
-        return answers.sandbox_status(answer)
+        return from_wire(answer.status, PodSandboxStatus, info=dict(answer.info))
 
     def list_pod_sandbox(self, labels: Mapping[str, str] | None = None) -> list[PodSandboxStatus]:
         """Return the owner's sandboxes with these labels, without their addresses."""
         selected = api_pb2.PodSandboxFilter(label_selector={**(labels or {}), **self._owner})
         request = api_pb2.ListPodSandboxRequest(filter=selected)
         answer: api_pb2.ListPodSandboxResponse = call(self._stub.ListPodSandbox, request, self._timeout_s)
-        return [answers.listed_sandbox(each) for each in answer.items]
+        return [from_wire(each, PodSandboxStatus) for each in answer.items]
 
     def create_container(self, pod_sandbox_id: str, config: ContainerConfig, sandbox: PodSandboxConfig) -> str:
         """Create a container and return its ID. Raises ImageNotFoundError if it names no image."""
@@ -173,13 +164,13 @@ class RemoteRuntime:
         selected = api_pb2.ContainerFilter(pod_sandbox_id=pod_sandbox_id, label_selector=wanted)
         request = api_pb2.ListContainersRequest(filter=selected)
         answer: api_pb2.ListContainersResponse = call(self._stub.ListContainers, request, self._timeout_s)
-        return [answers.container(each) for each in answer.containers]
+        return [from_wire(each, Container) for each in answer.containers]
 
     def container_status(self, container_id: str) -> ContainerStatus:
         """Return one container, without its sandbox's ID. Raises NotFoundError."""
         request = api_pb2.ContainerStatusRequest(container_id=container_id)
         answer: api_pb2.ContainerStatusResponse = call(self._stub.ContainerStatus, request, self._timeout_s)
-        return answers.container_status(answer.status)
+        return from_wire(answer.status, ContainerStatus, pod_sandbox_id="")
 
     def exec_sync(self, container_id: str, command: Sequence[str], timeout_s: float) -> ExecSyncResult:
         """Run a command in a container; limits are whole seconds, and 0 is none. Raises TimeoutError."""
@@ -194,8 +185,7 @@ class RemoteRuntime:
                     f'command timed out: "{" ".join(command)}" timed out after {timeout_s:g}s'
                 ) from error
             raise
-        stdout, stderr = (text.decode(errors="replace") for text in (answer.stdout, answer.stderr))
-        return ExecSyncResult(stdout=stdout, stderr=stderr, exit_code=answer.exit_code)
+        return from_wire(answer, ExecSyncResult)
 
     def exec(self, container_id: str, command: Sequence[str], *, tty: bool, stdin: bool) -> int:
         """Run a command in a container with this process's streams, and return its exit code."""
@@ -215,6 +205,27 @@ class RemoteRuntime:
         made = sandbox_config(config)
         made.labels.update(self._owner)
         return made
+
+
+def sandbox_config(config: PodSandboxConfig) -> api_pb2.PodSandboxConfig:
+    """Return the request for a sandbox.
+
+    The pause process has the runtime's profile, whatever the containers have (kuberuntime_sandbox_linux.go).
+    """
+    made = to_wire(config, api_pb2.PodSandboxConfig)
+    made.linux.security_context.seccomp.profile_type = api_pb2.SecurityProfile.RuntimeDefault
+    made.linux.security_context.seccomp.SetInParent()  # the type is 0
+    return made
+
+
+def container_config(config: ContainerConfig, sandbox: PodSandboxConfig) -> api_pb2.ContainerConfig:
+    """Return the request for a container in a sandbox, with the paths that kubelet hides."""
+    made = to_wire(config, api_pb2.ContainerConfig)
+    security = made.linux.security_context
+    security.namespace_options.CopyFrom(sandbox_config(sandbox).linux.security_context.namespace_options)
+    security.masked_paths.extend(MASKED_PATHS)
+    security.readonly_paths.extend(READONLY_PATHS)
+    return made
 
 
 def _target(endpoint: str) -> str:
@@ -238,20 +249,20 @@ class RemoteImages:
         """Return all images."""
         request = api_pb2.ListImagesRequest()
         answer: api_pb2.ListImagesResponse = call(self._stub.ListImages, request, self._timeout_s)
-        return [answers.image(each) for each in answer.images]
+        return [from_wire(each, Image) for each in answer.images]
 
     def image_status(self, image: str) -> Image | None:
         """Return the image of a reference or an ID; None if the runtime does not have it."""
-        request = api_pb2.ImageStatusRequest(image=image_spec(image))
+        request = api_pb2.ImageStatusRequest(image=api_pb2.ImageSpec(image=image))
         answer: api_pb2.ImageStatusResponse = call(self._stub.ImageStatus, request, self._timeout_s)
-        return answers.image(answer.image) if answer.HasField("image") else None
+        return from_wire(answer.image, Image) if answer.HasField("image") else None
 
     def pull_image(self, image: str) -> str:
         """Fetch an image, without a time limit as in kubelet, and return its ID."""
-        request = api_pb2.PullImageRequest(image=image_spec(image))
+        request = api_pb2.PullImageRequest(image=api_pb2.ImageSpec(image=image))
         answer: api_pb2.PullImageResponse = call(self._stub.PullImage, request, None)
         return answer.image_ref
 
     def remove_image(self, image: str) -> None:
         """Remove an image. A missing one is fine."""
-        call(self._stub.RemoveImage, api_pb2.RemoveImageRequest(image=image_spec(image)), self._timeout_s)
+        call(self._stub.RemoveImage, api_pb2.RemoveImageRequest(image=api_pb2.ImageSpec(image=image)), self._timeout_s)
