@@ -14,12 +14,15 @@ if TYPE_CHECKING:
 CLONE_FS = 0x00000200
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
 
+MS_RDONLY = 0x1
 MS_NOSUID = 0x2
 MS_NODEV = 0x4
 MS_NOEXEC = 0x8
 MS_BIND = 0x1000
+MS_MOVE = 0x2000
 MS_REC = 0x4000
 MS_PRIVATE = 0x40000
 MS_SLAVE = 0x80000
@@ -34,7 +37,8 @@ _FSOPEN_CLOEXEC = _FSMOUNT_CLOEXEC = 1
 _FSCONFIG_CMD_CREATE = 6
 
 _MOUNT_SETATTR = 442
-_AT_FDCWD = -100
+AT_FDCWD = -100
+AT_RECURSIVE = 0x8000
 _READ_ONLY = struct.pack("4Q", 0x1, 0, 0, 0)
 """struct mount_attr (include/uapi/linux/mount.h): set, clear, propagation, descriptor of a user namespace."""
 
@@ -108,6 +112,15 @@ def set_process_name(name: bytes) -> None:
         raise _error()
 
 
+def prctl(option: int, argument: int) -> None:
+    """Set an option of the calling thread or its process (include/uapi/linux/prctl.h)."""
+    import ctypes
+
+    zero = ctypes.c_ulong(0)
+    if _libc.prctl(option, ctypes.c_ulong(argument), zero, zero, zero):
+        raise _error()
+
+
 def mount(source: str, target: str, flags: int, filesystem: str = "none", options: str = "") -> None:
     """Mount, bind or change the propagation of `target`, as `flags` (MS_*) say; `options` are the file system's own."""
     own = os.fsencode(options) if options else None
@@ -126,21 +139,18 @@ def mount_nowhere(filesystem: str) -> int:
 
     It is unmounted when its last file is closed.
     """
-    context = _call(_FSOPEN, filesystem.encode(), _FSOPEN_CLOEXEC)
+    context = call(_FSOPEN, filesystem.encode(), _FSOPEN_CLOEXEC)
     try:
-        _call(_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0)
-        return _call(_FSMOUNT, context, _FSMOUNT_CLOEXEC, 0)
+        call(_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0)
+        return call(_FSMOUNT, context, _FSMOUNT_CLOEXEC, 0)
     finally:
         os.close(context)
 
 
-def mount_read_only(path: str) -> None:
-    """Make the topmost mount at `path` read-only, not those below it (Linux 5.12)."""
-    try:
-        _call(_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(path), 0, _READ_ONLY, len(_READ_ONLY))
-    except OSError as error:
-        error.filename = path
-        raise
+def mount_read_only(path: str, *, recursive: bool = False) -> None:
+    """Make the topmost mount at `path` read-only, and with `recursive` those below it (Linux 5.12)."""
+    flags = AT_RECURSIVE if recursive else 0
+    call(_MOUNT_SETATTR, AT_FDCWD, os.fsencode(path), flags, _READ_ONLY, len(_READ_ONLY), path=path)
 
 
 def open_within(folder: int, path: str, flags: int, resolve: int) -> int:
@@ -152,18 +162,19 @@ def open_within(folder: int, path: str, flags: int, resolve: int) -> int:
     how = _OPEN_HOW.pack(flags | os.O_CLOEXEC, 0, resolve | _RESOLVE_NO_MAGICLINKS)
     for _ in range(_TRIES):
         try:
-            return _call(_OPENAT2, folder, os.fsencode(path), how, len(how))
+            return call(_OPENAT2, folder, os.fsencode(path), how, len(how))
         except BlockingIOError:  # EAGAIN: a rename elsewhere hides whether ".." stays below the folder
             continue
-    return _call(_OPENAT2, folder, os.fsencode(path), how, len(how))
+    return call(_OPENAT2, folder, os.fsencode(path), how, len(how))
 
 
-def _call(number: int, *args: int | bytes | None) -> int:
+def call(number: int, *args: int | bytes | None, path: str | None = None) -> int:
+    """Make the system call of this number and return its result; errors name `path`."""
     import ctypes
 
     result: int = _libc.syscall(ctypes.c_long(number), *args)
     if result < 0:
-        raise _error()
+        raise _error(path)
     return result
 
 

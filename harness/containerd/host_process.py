@@ -17,12 +17,7 @@ from typing import Any, Final, NoReturn
 
 from fast_stdlib import syscalls
 from harness.containerd.host_root import enter_host_root
-from harness.containerd.process_calls import (
-    CLONE_NEWPID,
-    die_with_parent,
-    drop_from_bounding_set,
-    forbid_new_privileges,
-)
+from harness.containerd.process_calls import die_with_parent, drop_from_bounding_set, forbid_new_privileges
 from skel.state_file import write_whole
 
 _FAILED: Final = 255
@@ -50,7 +45,7 @@ def _create(spec: dict[str, Any]) -> int:
     for path in spec["join"].values():
         _enter(path)
     if spec["new_pid_namespace"]:
-        syscalls.unshare(CLONE_NEWPID)
+        syscalls.unshare(syscalls.CLONE_NEWPID)
     pid, failed = _forked(lambda: _become(spec))
     write_whole("../pid", str(pid).encode(), mode=0o600)
     if failed:

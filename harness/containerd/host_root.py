@@ -13,21 +13,11 @@ from contextlib import suppress
 from typing import Any, Final
 
 from fast_stdlib import syscalls
-from harness.containerd.process_calls import (
-    MS_MOVE,
-    MS_RDONLY,
-    attach_mount,
-    copy_mount,
-    mount_with_options,
-    pivot_root,
-    set_readonly,
-)
+from harness.containerd import control_groups
+from harness.containerd.process_calls import attach_mount, copy_mount, pivot_root
 from harness.mounts import mount_points_below
 
-_MS_NOSUID: Final = 0x2
-_MS_NODEV: Final = 0x4
-_MS_NOEXEC: Final = 0x8
-_CONTROL_GROUPS: Final = "/sys/fs/cgroup"
+_SAFE: Final = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
 
 
 def enter_host_root(
@@ -40,16 +30,16 @@ def enter_host_root(
     """
     for mount in mounts:
         mount["copy"] = _copy_of_source(mount["source"])
-    groups = copy_mount(_CONTROL_GROUPS) if own_net and os.path.isdir(_CONTROL_GROUPS) else -1
+    groups = copy_mount(control_groups.ROOT) if own_net and os.path.isdir(control_groups.ROOT) else -1
     layers = f"{folder}/upper"
-    mount_with_options("tmpfs", layers, _MS_NOSUID | _MS_NODEV, "mode=755")
+    syscalls.mount("tmpfs", layers, syscalls.MS_NOSUID | syscalls.MS_NODEV, "tmpfs", "mode=755")
     cover = _Layers(layers, hidden=os.path.dirname(os.path.dirname(folder)))
     root = f"{folder}/bundle/rootfs"
     cover.mount("/", root)
     old = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     _pivot(root)
     if own_pids:
-        mount_with_options("proc", "/proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+        syscalls.mount("proc", "/proc", _SAFE, "proc")
     if own_net:
         _mount_sysfs(groups)
     for mount in mounts:
@@ -58,7 +48,7 @@ def enter_host_root(
     syscalls.umount(".", syscalls.MNT_DETACH)
     os.chdir("/")
     if readonly:
-        set_readonly("/", recursive=False)
+        syscalls.mount_read_only("/")
 
 
 class _Layers:
@@ -81,7 +71,7 @@ class _Layers:
         os.chown(f"{own}/upper", status.st_uid, status.st_gid)
         os.chmod(f"{own}/upper", status.st_mode & 0o7777)
         os.chdir(lower)  # in the options of mount, a comma or a colon of the path would mean something else
-        mount_with_options("overlay", target, 0, f"lowerdir=.,upperdir={own}/upper,workdir={own}/work")
+        syscalls.mount("overlay", target, 0, "overlay", f"lowerdir=.,upperdir={own}/upper,workdir={own}/work")
         os.chdir("/")
         for path, copy in submounts:
             with suppress(FileNotFoundError):  # another mount hides it
@@ -135,7 +125,7 @@ def _pivot(root: str) -> None:
     except OSError as error:
         if error.errno != errno.EINVAL:  # EINVAL: the machine's root is its initramfs
             raise
-        syscalls.mount(".", "/", MS_MOVE)
+        syscalls.mount(".", "/", syscalls.MS_MOVE)
         os.chroot(".")
     os.chdir("/")
 
@@ -143,9 +133,9 @@ def _pivot(root: str) -> None:
 def _mount_sysfs(groups: int) -> None:
     """Show the pod's network devices in /sys: those of the namespace that mounts it. Some machines forbid it."""
     with suppress(OSError):
-        mount_with_options("sysfs", "/sys", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC | MS_RDONLY)
+        syscalls.mount("sysfs", "/sys", _SAFE | syscalls.MS_RDONLY, "sysfs")
         if groups >= 0:
-            attach_mount(groups, _CONTROL_GROUPS)
+            attach_mount(groups, control_groups.ROOT)
 
 
 def _mount(mount: dict[str, Any], cover: _Layers) -> None:
@@ -155,4 +145,4 @@ def _mount(mount: dict[str, Any], cover: _Layers) -> None:
     if mount["propagation"] == "private":
         syscalls.mount("", target, syscalls.MS_PRIVATE | syscalls.MS_REC)
     if mount["readonly"]:
-        set_readonly(target, recursive=mount["recursive_read_only"])
+        syscalls.mount_read_only(target, recursive=mount["recursive_read_only"])

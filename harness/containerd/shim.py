@@ -24,7 +24,7 @@ from fast_stdlib import syscalls
 from harness.containerd import control_groups
 from harness.containerd.container_log import ContainerLog
 from harness.containerd.oci_log import last_error
-from harness.containerd.process_calls import become_subreaper, mount_with_options
+from harness.containerd.process_calls import become_subreaper
 from harness.process_stat import process_stat
 from skel.state_file import write_whole
 
@@ -204,13 +204,14 @@ class _Shim:
 
 
 def _mount_overlay(lower: str, layers: str) -> None:
-    mount_with_options("overlay", "bundle/rootfs", 0, f"lowerdir={lower},upperdir={layers}/upper,workdir={layers}/work")
+    options = f"lowerdir={lower},upperdir={layers}/upper,workdir={layers}/work"
+    syscalls.mount("overlay", "bundle/rootfs", 0, "overlay", options)
 
 
 def _make_layers_in_memory() -> None:
     """Make the overlay's own folders in a tmpfs: an overlay, the root of most containers, cannot hold them itself."""
     os.makedirs(_MEMORY, mode=0o700, exist_ok=True)
-    mount_with_options("tmpfs", _MEMORY, syscalls.MS_NOSUID | syscalls.MS_NODEV, "mode=700")
+    syscalls.mount("tmpfs", _MEMORY, syscalls.MS_NOSUID | syscalls.MS_NODEV, "tmpfs", "mode=700")
     for name in ("upper", "work"):
         os.mkdir(f"{_MEMORY}/{name}")
     status = os.stat("upper")  # the root folder of an overlay has the attributes of its upper layer
