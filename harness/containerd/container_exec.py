@@ -77,26 +77,23 @@ def _prepared(
     record = folder.record()
     first = folder.process()
     try:
+        document = json.loads((folder.bundle / "config.json").read_bytes())
         own = Path(tempfile.mkdtemp(prefix="exec-", dir=folder.path))
     except FileNotFoundError:
         raise NotFoundError(f'container "{record.id}" not found') from None
-    pid_file, log = own / "pid", own / "log"
+    pid_file, log, file = own / "pid", own / "log", own / "process.json"
     try:
+        process = document["process"]
+        process |= {"args": list(command), "terminal": terminal}
+        if terminal:
+            process["env"].append("TERM=xterm")
         if record.image_id:
-            process = json.loads((folder.bundle / "config.json").read_bytes())["process"]
-            process |= {"args": list(command), "terminal": terminal}
-            if terminal:
-                process["env"].append("TERM=xterm")
-            write_atomically(own / "process.json", json.dumps(process).encode(), mode=0o600)
             runtime = OciRuntime.found(runtime_state)
-            words = runtime.execute(record.id, own / "process.json", log=log, pid_file=pid_file)
+            words = runtime.execute(record.id, file, log=log, pid_file=pid_file)
         else:
-            spec = json.loads((folder.path / "host.json").read_bytes())
-            spec |= {"args": list(command), "pid": first.pid if first else 0}
-            if terminal:
-                spec["env"]["TERM"] = "xterm"
-            write_atomically(own / "host.json", json.dumps(spec).encode(), mode=0o600)
-            words = program(HOST_PROCESS, "exec", str(own / "host.json"), str(log))
+            process = document | {"pid": first.pid if first else 0}
+            words = program(HOST_PROCESS, "exec", str(file), str(log))
+        write_atomically(file, json.dumps(process).encode(), mode=0o600)
         yield _Command(words, pid_file, log)
     finally:
         shutil.rmtree(own, ignore_errors=True)

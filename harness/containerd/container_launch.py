@@ -1,4 +1,6 @@
-"""The files that tell the shim how to make a container: `launch.json`, with `config.json` or `host.json`.
+"""The files that tell the shim how to make a container: `launch.json`, and `config.json` in the bundle.
+
+With an image, `config.json` is for the OCI runtime, and else for `host_process`.
 
 | key of launch.json | meaning |
 | --- | --- |
@@ -26,7 +28,7 @@ from harness.containerd import control_groups
 from harness.containerd.container_store import ContainerFolder, ContainerRecord
 from harness.containerd.image_files import run_tool
 from harness.containerd.images import ImageConfig, Images
-from harness.containerd.oci_spec import oci_spec
+from harness.containerd.oci_spec import oci_spec, process_document
 from harness.containerd.process_settings import ProcessSettings, dropped_numbers, process_settings
 from harness.containerd.processes import HOST_PROCESS, program
 from harness.containerd.runc import OciRuntime
@@ -120,37 +122,20 @@ def _without_image(place: ContainerPlace) -> dict[str, Any]:
     process = _process(place, ImageConfig(), Path("/"))
     groups = control_groups.folders(control_group(record.id, sandbox))
     mounts = sandbox.mounts(config.mounts, readonly=config.security.readonly_rootfs)
-    spec = {
+    document = {
         "join": sandbox.namespaces(),
         "new_pid_namespace": sandbox.config.pid is NamespaceMode.CONTAINER,
-        "mounts": [
-            {
-                "source": mount.host_path,
-                "target": mount.container_path,
-                "readonly": mount.readonly,
-                "recursive_read_only": mount.recursive_read_only,
-                "propagation": mount.propagation,
-            }
-            for mount in mounts
-        ],
+        "mounts": [vars(mount) for mount in mounts],
         "readonly_root": config.security.readonly_rootfs,
-        "terminal": config.tty,
-        "oom_score_adj": config.resources.oom_score_adj,
         "control_groups": groups,
-        "args": process.arguments,
-        "env": process.environment,
-        "cwd": process.folder,
-        "uid": process.user.uid,
-        "gid": process.user.gid,
-        "groups": list(process.user.groups),
         "dropped_capabilities": dropped_numbers(process.capabilities),
-        "no_new_privileges": config.security.no_new_privs,
+        "process": process_document(config, process),
     }
-    _write(folder.path / "host.json", spec)
+    _write(folder.bundle / "config.json", document)
     return {
         "user": _user(process),
         "lower": "",
-        "create": program(HOST_PROCESS, "create", "../host.json", "../create.log"),
+        "create": program(HOST_PROCESS, "create", "config.json", "../create.log"),
         "start": [],
         "delete": [],
         "control_groups": groups,

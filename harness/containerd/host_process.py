@@ -25,7 +25,7 @@ _NAMESPACES: Final = ("net", "ipc", "uts", "mnt", "pid")
 
 
 def main(verb: str, file: str, log: str) -> NoReturn:
-    """Run `create` or `exec`; `file` is a JSON document (harness.containerd.container_launch)."""
+    """Run `create` or `exec`; `file` is a document (harness.containerd.container_launch), whose `process` is OCI's."""
     with open(file, "rb") as opened:
         spec = json.load(opened)
     with open(log, "w") as errors:  # now: `exec` moves to other files
@@ -56,8 +56,8 @@ def _create(spec: dict[str, Any]) -> int:
 def _become(spec: dict[str, Any]) -> NoReturn:
     _join_control_groups(spec)
     with open("/proc/self/oom_score_adj", "w") as file:
-        file.write(str(spec["oom_score_adj"]))
-    if spec["terminal"]:
+        file.write(str(spec["process"]["oomScoreAdj"]))
+    if spec["process"]["terminal"]:
         _open_terminal()
     else:
         os.setsid()
@@ -66,8 +66,6 @@ def _become(spec: dict[str, Any]) -> NoReturn:
     enter_host_root(
         os.path.dirname(os.getcwd()),
         spec["mounts"],
-        own_pids=spec["new_pid_namespace"] or "pid" in spec["join"],
-        own_net="net" in spec["join"],
         readonly=spec["readonly_root"],
     )
     _run(spec)
@@ -129,15 +127,17 @@ def _forked(become: Callable[[], NoReturn]) -> tuple[int, str]:
 
 def _run(spec: dict[str, Any], last: Callable[[], None] | None = None) -> NoReturn:
     """Take the rights and the folder of the process, and execute its program."""
+    process = spec["process"]
+    user, arguments = process["user"], process["args"]
     for capability in spec["dropped_capabilities"]:
         drop_from_bounding_set(capability)
     os.umask(0o022)
-    os.makedirs(spec["cwd"], exist_ok=True)
-    os.chdir(spec["cwd"])
-    os.setgroups(spec["groups"])
-    os.setgid(spec["gid"])
-    os.setuid(spec["uid"])
-    if spec["no_new_privileges"]:
+    os.makedirs(process["cwd"], exist_ok=True)
+    os.chdir(process["cwd"])
+    os.setgroups(user["additionalGids"])
+    os.setgid(user["gid"])
+    os.setuid(user["uid"])
+    if process["noNewPrivileges"]:
         forbid_new_privileges()
     if last is not None:
         last()
@@ -145,12 +145,13 @@ def _run(spec: dict[str, Any], last: Callable[[], None] | None = None) -> NoRetu
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     try:
-        os.execvpe(spec["args"][0], spec["args"], dict(spec["env"]))  # noqa: S606 -- a command without a shell
+        environment = dict(pair.split("=", 1) for pair in process["env"])
+        os.execvpe(arguments[0], arguments, environment)  # noqa: S606 -- a command without a shell
     except FileNotFoundError:
-        place = "no such file or directory" if "/" in spec["args"][0] else "executable file not found in $PATH"
-        raise _ProcessError(f'exec: "{spec["args"][0]}": {place}') from None
+        place = "no such file or directory" if "/" in arguments[0] else "executable file not found in $PATH"
+        raise _ProcessError(f'exec: "{arguments[0]}": {place}') from None
     except OSError as error:
-        raise _ProcessError(f'exec: "{spec["args"][0]}": {(error.strerror or "").lower()}') from None
+        raise _ProcessError(f'exec: "{arguments[0]}": {(error.strerror or "").lower()}') from None
 
 
 def _join_control_groups(spec: dict[str, Any]) -> None:

@@ -20,17 +20,15 @@ from harness.mounts import mount_points_below
 _SAFE: Final = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
 
 
-def enter_host_root(
-    folder: str, mounts: list[dict[str, Any]], *, own_pids: bool, own_net: bool, readonly: bool
-) -> None:
+def enter_host_root(folder: str, mounts: list[dict[str, Any]], *, readonly: bool) -> None:
     """Make the node's files, with `mounts` over them, the root of this process; it must have one thread.
 
-    `folder` is the container's, `containers/<id>` below the runtime's. A mount has `source`, `target`, `readonly`,
-    `recursive_read_only` and `propagation`. Raises OSError.
+    `folder` is the container's, `containers/<id>` below the runtime's. A mount has the fields of
+    harness.cri.messages.Mount. Raises OSError.
     """
     for mount in mounts:
-        mount["copy"] = _copy_of_source(mount["source"])
-    groups = copy_mount(control_groups.ROOT) if own_net and os.path.isdir(control_groups.ROOT) else -1
+        mount["copy"] = _copy_of_source(mount["host_path"])
+    groups = copy_mount(control_groups.ROOT) if os.path.isdir(control_groups.ROOT) else -1
     layers = f"{folder}/upper"
     syscalls.mount("tmpfs", layers, syscalls.MS_NOSUID | syscalls.MS_NODEV, "tmpfs", "mode=755")
     cover = _Layers(layers, hidden=os.path.dirname(os.path.dirname(folder)))
@@ -38,10 +36,8 @@ def enter_host_root(
     cover.mount("/", root)
     old = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     _pivot(root)
-    if own_pids:
-        syscalls.mount("proc", "/proc", _SAFE, "proc")
-    if own_net:
-        _mount_sysfs(groups)
+    syscalls.mount("proc", "/proc", _SAFE, "proc")
+    _mount_sysfs(groups)
     for mount in mounts:
         _mount(mount, cover)
     os.fchdir(old)
@@ -139,7 +135,7 @@ def _mount_sysfs(groups: int) -> None:
 
 
 def _mount(mount: dict[str, Any], cover: _Layers) -> None:
-    target = os.path.realpath(mount["target"])
+    target = os.path.realpath(mount["container_path"])
     cover.make_target(target, is_folder=os.path.isdir(f"/proc/self/fd/{mount['copy']}"))
     attach_mount(mount["copy"], target)
     if mount["propagation"] == "private":

@@ -64,7 +64,7 @@ def oci_spec(
             linux["seccomp"] = seccomp
     return {
         "ociVersion": "1.0.2",
-        "process": _process(config, process),
+        "process": process_document(config, process),
         "root": {"path": "rootfs", "readonly": security.readonly_rootfs},
         "mounts": _mounts(config, mounts),
         "linux": linux,
@@ -72,7 +72,8 @@ def oci_spec(
     }
 
 
-def _process(config: ContainerConfig, process: ProcessSettings) -> dict[str, Any]:
+def process_document(config: ContainerConfig, process: ProcessSettings) -> dict[str, Any]:
+    """Return `process` of the document, which is also that of a container without an image."""
     names = sorted(f"CAP_{name}" for name in process.capabilities)
     apparmor = None if config.security.privileged else config.security.apparmor
     return {
