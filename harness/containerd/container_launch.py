@@ -33,7 +33,7 @@ from harness.containerd.process_settings import ProcessSettings, dropped_numbers
 from harness.containerd.processes import HOST_PROCESS, program
 from harness.containerd.runc import OciRuntime
 from harness.containerd.sandbox_view import SandboxView
-from harness.cri.messages import ContainerUser, Mount, NamespaceMode, ProfileType, Resources
+from harness.cri.messages import ContainerUser, Mount, NamespaceMode, ProfileType
 from harness.cri.service import ImageNotFoundError, RuntimeServiceError
 from harness.files import write_atomically
 
@@ -54,13 +54,21 @@ class ContainerPlace(NamedTuple):
 
 def prepare(place: ContainerPlace) -> None:
     """Write the files for the shim, `launch.json` last. Raises RuntimeServiceError, OSError."""
-    folder = place.folder
+    folder, record, config = place.folder, place.record, place.record.config
     for path in (folder.rootfs, folder.path / "upper", folder.path / "work"):
         path.mkdir(parents=True, exist_ok=True)
-    steps = _with_image(place) if place.record.image_id else _without_image(place)
-    config = place.record.config
-    streams = {"log_path": place.record.log_path, "terminal": config.tty, "stdin": config.stdin}
-    _write(folder.launch, steps | streams)
+    image, root = _image(place)
+    hostname = place.sandbox.config.hostname or os.uname().nodename
+    process = process_settings(config, image, root, hostname, record.arguments)
+    requested = [*image_volumes(image, root, folder.path / "volumes", config.mounts), *config.mounts]
+    for mount in requested:  # a missing source becomes a folder, as in containerd
+        if not Path(mount.host_path).exists():
+            Path(mount.host_path).mkdir(mode=0o755, parents=True)
+    mounts = place.sandbox.mounts(requested, readonly=config.security.readonly_rootfs)
+    launch = _by_runc(place, process, mounts, root) if record.image_id else _by_host_process(place, process, mounts)
+    user = ContainerUser(uid=process.user.uid, gid=process.user.gid, supplemental_groups=list(process.user.groups))
+    launch |= {"user": user.encode(), "log_path": record.log_path, "terminal": config.tty, "stdin": config.stdin}
+    _write(folder.launch, launch)
 
 
 def control_group(container_id: str, sandbox: SandboxView) -> str:
@@ -87,23 +95,26 @@ def signal_number(name: str) -> int:
         raise RuntimeServiceError(f'failed to parse stop signal "{name}"') from None
 
 
-def _with_image(place: ContainerPlace) -> dict[str, Any]:
-    folder, record = place.folder, place.record
-    image = place.images.find(record.image_id)
+def _image(place: ContainerPlace) -> tuple[ImageConfig, Path]:
+    """Return the settings and the files of the image, without one no settings and the node's own files."""
+    image_id = place.record.image_id
+    if not image_id:
+        return ImageConfig(), Path("/")
+    image = place.images.find(image_id)
     if image is None:
-        raise ImageNotFoundError(f'image "{record.image_id}" not found')
-    root = place.images.rootfs(image.id)
+        raise ImageNotFoundError(f'image "{image_id}" not found')
+    return image.config, place.images.rootfs(image.id)
+
+
+def _by_runc(place: ContainerPlace, process: ProcessSettings, mounts: list[Mount], root: Path) -> dict[str, Any]:
+    folder, record = place.folder, place.record
     runtime = OciRuntime.found(place.runtime_state)
     group = f"/{control_group(record.id, place.sandbox)}" if control_groups.writable() else ""
-    process = _process(place, image.config, root)
-    volumes = image_volumes(image.config, root, folder.path / "volumes", record.config.mounts)
-    mounts = place.sandbox.mounts([*volumes, *record.config.mounts], readonly=record.config.security.readonly_rootfs)
     _write(folder.bundle / "config.json", oci_spec(record.config, place.sandbox, process, mounts, control_group=group))
     status = root.stat()  # the root folder of an overlay has the attributes of its upper layer
     os.chown(folder.path / "upper", status.st_uid, status.st_gid)
     (folder.path / "upper").chmod(status.st_mode & 0o7777)
     return {
-        "user": _user(process),
         "lower": os.path.relpath(root, folder.path),
         "create": runtime.create(record.id, terminal=record.config.tty),
         "start": runtime.start(record.id),
@@ -113,15 +124,12 @@ def _with_image(place: ContainerPlace) -> dict[str, Any]:
     }
 
 
-def _without_image(place: ContainerPlace) -> dict[str, Any]:
-    folder, record, sandbox = place.folder, place.record, place.sandbox
-    config = record.config
+def _by_host_process(place: ContainerPlace, process: ProcessSettings, mounts: list[Mount]) -> dict[str, Any]:
+    sandbox, config = place.sandbox, place.record.config
     for profile in (config.security.seccomp, config.security.apparmor):
         if profile is not None and profile.profile_type is ProfileType.LOCALHOST:
             raise RuntimeServiceError(f'profile "{profile.localhost_ref}": a container without an image gets none')
-    process = _process(place, ImageConfig(), Path("/"))
-    groups = control_groups.folders(control_group(record.id, sandbox))
-    mounts = sandbox.mounts(config.mounts, readonly=config.security.readonly_rootfs)
+    groups = control_groups.folders(control_group(place.record.id, sandbox))
     document = {
         "join": sandbox.namespaces(),
         "new_pid_namespace": sandbox.config.pid is NamespaceMode.CONTAINER,
@@ -131,30 +139,17 @@ def _without_image(place: ContainerPlace) -> dict[str, Any]:
         "dropped_capabilities": dropped_numbers(process.capabilities),
         "process": process_document(config, process),
     }
-    _write(folder.bundle / "config.json", document)
+    _write(place.folder.bundle / "config.json", document)
+    wanted = config.resources
+    limits = (wanted.cpu_period, wanted.cpu_quota, wanted.cpu_shares, wanted.memory_limit_in_bytes)
     return {
-        "user": _user(process),
         "lower": "",
         "create": program(HOST_PROCESS, "create", "config.json", "../create.log"),
         "start": [],
         "delete": [],
         "control_groups": groups,
-        "limits": _limits(config.resources),
+        "limits": control_groups.limits(*limits),
     }
-
-
-def _process(place: ContainerPlace, image: ImageConfig, root: Path) -> ProcessSettings:
-    hostname = place.sandbox.config.hostname or os.uname().nodename
-    return process_settings(place.record.config, image, root, hostname, place.record.arguments)
-
-
-def _user(process: ProcessSettings) -> dict[str, object]:
-    user = process.user
-    return ContainerUser(uid=user.uid, gid=user.gid, supplemental_groups=list(user.groups)).encode()
-
-
-def _limits(wanted: Resources) -> dict[str, str]:
-    return control_groups.limits(wanted.cpu_period, wanted.cpu_quota, wanted.cpu_shares, wanted.memory_limit_in_bytes)
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:

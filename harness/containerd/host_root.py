@@ -27,7 +27,7 @@ def enter_host_root(folder: str, mounts: list[dict[str, Any]], *, readonly: bool
     harness.cri.messages.Mount. Raises OSError.
     """
     for mount in mounts:
-        mount["copy"] = _copy_of_source(mount["host_path"])
+        mount["copy"] = copy_mount(mount["host_path"])
     groups = copy_mount(control_groups.ROOT) if os.path.isdir(control_groups.ROOT) else -1
     layers = f"{folder}/upper"
     syscalls.mount("tmpfs", layers, syscalls.MS_NOSUID | syscalls.MS_NODEV, "tmpfs", "mode=755")
@@ -98,13 +98,6 @@ def copies_of(paths: Iterable[str]) -> list[tuple[str, int]]:
         with suppress(FileNotFoundError):
             copies.append((path, copy_mount(path)))
     return copies
-
-
-def _copy_of_source(path: str) -> int:
-    """Copy a mount's source; a missing one becomes a folder, as in containerd."""
-    if not os.path.exists(path):
-        os.makedirs(path, mode=0o755)
-    return copy_mount(path)
 
 
 def _mounts_below(folder: str) -> list[str]:

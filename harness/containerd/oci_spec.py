@@ -121,9 +121,7 @@ def _options(options: list[str], config: ContainerConfig) -> list[str]:
 
 
 def _bind(mount: Mount) -> dict[str, Any]:
-    """Return a bind mount; a missing source becomes a folder, and a symbolic link its target, as in containerd."""
-    if not Path(mount.host_path).exists():
-        Path(mount.host_path).mkdir(mode=0o755, parents=True)
+    """Return a bind mount; a source that is a symbolic link becomes its target, as in containerd."""
     return {
         "destination": mount.container_path,
         "type": "bind",
