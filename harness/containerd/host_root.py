@@ -13,11 +13,11 @@ from contextlib import suppress
 from typing import Any, Final
 
 from fast_stdlib import syscalls
-from harness.containerd import control_groups
 from harness.containerd.process_calls import attach_mount, copy_mount, pivot_root
 from harness.mounts import mount_points_below
 
 _SAFE: Final = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
+_CONTROL_GROUPS: Final = "/sys/fs/cgroup"
 
 
 def enter_host_root(folder: str, mounts: list[dict[str, Any]], *, readonly: bool) -> None:
@@ -28,7 +28,7 @@ def enter_host_root(folder: str, mounts: list[dict[str, Any]], *, readonly: bool
     """
     for mount in mounts:
         mount["copy"] = copy_mount(mount["host_path"])
-    groups = copy_mount(control_groups.ROOT) if os.path.isdir(control_groups.ROOT) else -1
+    groups = copy_mount(_CONTROL_GROUPS) if os.path.isdir(_CONTROL_GROUPS) else -1
     layers = f"{folder}/upper"
     syscalls.mount("tmpfs", layers, syscalls.MS_NOSUID | syscalls.MS_NODEV, "tmpfs", "mode=755")
     cover = _Layers(layers, hidden=os.path.dirname(os.path.dirname(folder)))
@@ -124,7 +124,7 @@ def _mount_sysfs(groups: int) -> None:
     with suppress(OSError):
         syscalls.mount("sysfs", "/sys", _SAFE | syscalls.MS_RDONLY, "sysfs")
         if groups >= 0:
-            attach_mount(groups, control_groups.ROOT)
+            attach_mount(groups, _CONTROL_GROUPS)
 
 
 def _mount(mount: dict[str, Any], cover: _Layers) -> None:
