@@ -17,10 +17,10 @@ from typing import Any, Final, NoReturn
 
 from fast_stdlib import syscalls
 from harness.containerd.host_root import enter_host_root
-from harness.containerd.process_calls import die_with_parent, drop_from_bounding_set, forbid_new_privileges
 from skel.state_file import write_whole
 
 _FAILED: Final = 255
+_PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 24, 38  # include/uapi/linux/prctl.h
 _NAMESPACES: Final = ("net", "ipc", "uts", "mnt", "pid")
 
 
@@ -96,12 +96,9 @@ def _execute(spec: dict[str, Any]) -> int:
     os.fchdir(root)
     os.chroot(".")
 
-    def become() -> NoReturn:
-        _run(spec, last=die_with_parent)
-
     for number in (signal.SIGINT, signal.SIGQUIT):  # of a terminal: they are for the command
         signal.signal(number, lambda *_: None)
-    pid, failed = _forked(become)
+    pid, failed = _forked(lambda: _run(spec, ends_with_parent=True))
     if failed:
         os.waitpid(pid, 0)
         raise _ProcessError(failed)
@@ -125,12 +122,12 @@ def _forked(become: Callable[[], NoReturn]) -> tuple[int, str]:
         return pid, pipe.read().decode()
 
 
-def _run(spec: dict[str, Any], last: Callable[[], None] | None = None) -> NoReturn:
+def _run(spec: dict[str, Any], *, ends_with_parent: bool = False) -> NoReturn:
     """Take the rights and the folder of the process, and execute its program."""
     process = spec["process"]
     user, arguments = process["user"], process["args"]
     for capability in spec["dropped_capabilities"]:
-        drop_from_bounding_set(capability)
+        syscalls.prctl(_PR_CAPBSET_DROP, capability)
     os.umask(0o022)
     os.makedirs(process["cwd"], exist_ok=True)
     os.chdir(process["cwd"])
@@ -138,9 +135,9 @@ def _run(spec: dict[str, Any], last: Callable[[], None] | None = None) -> NoRetu
     os.setgid(user["gid"])
     os.setuid(user["uid"])
     if process["noNewPrivileges"]:
-        forbid_new_privileges()
-    if last is not None:
-        last()
+        syscalls.prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    if ends_with_parent:
+        syscalls.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # now: a change of the user undoes it
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

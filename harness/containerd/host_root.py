@@ -8,14 +8,21 @@ and the other files of a pod are mounted on top. The steps need a mount namespac
 
 import errno
 import os
+import platform
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final
 
 from fast_stdlib import syscalls
-from harness.containerd.process_calls import attach_mount, copy_mount, pivot_root
 from harness.mounts import mount_points_below
 
+# asm-generic/unistd.h and include/uapi/linux/mount.h; pivot_root(2) has a number of its own on each machine.
+_PIVOT_ROOT: Final = {"x86_64": 155, "aarch64": 41}
+_OPEN_TREE, _MOVE_MOUNT = 428, 429
+_OPEN_TREE_CLONE: Final = 1
+_OPEN_TREE_CLOEXEC: Final = os.O_CLOEXEC
+_MOVE_MOUNT_F_EMPTY_PATH: Final = 4
+_MOVE_MOUNT_T_SYMLINKS: Final = 0x10
 _SAFE: Final = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
 _CONTROL_GROUPS: Final = "/sys/fs/cgroup"
 
@@ -27,8 +34,8 @@ def enter_host_root(folder: str, mounts: list[dict[str, Any]], *, readonly: bool
     harness.cri.messages.Mount. Raises OSError.
     """
     for mount in mounts:
-        mount["copy"] = copy_mount(mount["host_path"])
-    groups = copy_mount(_CONTROL_GROUPS) if os.path.isdir(_CONTROL_GROUPS) else -1
+        mount["copy"] = _copy_mount(mount["host_path"])
+    groups = _copy_mount(_CONTROL_GROUPS) if os.path.isdir(_CONTROL_GROUPS) else -1
     layers = f"{folder}/upper"
     syscalls.mount("tmpfs", layers, syscalls.MS_NOSUID | syscalls.MS_NODEV, "tmpfs", "mode=755")
     cover = _Layers(layers, hidden=os.path.dirname(os.path.dirname(folder)))
@@ -71,7 +78,7 @@ class _Layers:
         os.chdir("/")
         for path, copy in submounts:
             with suppress(FileNotFoundError):  # another mount hides it
-                attach_mount(copy, target.rstrip("/") + path[len(lower.rstrip("/")) :])
+                _attach_mount(copy, target.rstrip("/") + path[len(lower.rstrip("/")) :])
 
     def make_target(self, path: str, *, is_folder: bool) -> None:
         """Make a mount point; on another file system than the root's, in a new layer over the folder around it."""
@@ -96,7 +103,7 @@ def copies_of(paths: Iterable[str]) -> list[tuple[str, int]]:
     copies = []
     for path in paths:
         with suppress(FileNotFoundError):
-            copies.append((path, copy_mount(path)))
+            copies.append((path, _copy_mount(path)))
     return copies
 
 
@@ -110,7 +117,7 @@ def _pivot(root: str) -> None:
     """Make the mount at `root` this process's root. The old root stays mounted, without a path."""
     os.chdir(root)
     try:
-        pivot_root(".", ".")
+        syscalls.call(_PIVOT_ROOT[platform.machine()], b".", b".")
     except OSError as error:
         if error.errno != errno.EINVAL:  # EINVAL: the machine's root is its initramfs
             raise
@@ -124,14 +131,29 @@ def _mount_sysfs(groups: int) -> None:
     with suppress(OSError):
         syscalls.mount("sysfs", "/sys", _SAFE | syscalls.MS_RDONLY, "sysfs")
         if groups >= 0:
-            attach_mount(groups, _CONTROL_GROUPS)
+            _attach_mount(groups, _CONTROL_GROUPS)
 
 
 def _mount(mount: dict[str, Any], cover: _Layers) -> None:
     target = os.path.realpath(mount["container_path"])
     cover.make_target(target, is_folder=os.path.isdir(f"/proc/self/fd/{mount['copy']}"))
-    attach_mount(mount["copy"], target)
+    _attach_mount(mount["copy"], target)
     if mount["propagation"] == "private":
         syscalls.mount("", target, syscalls.MS_PRIVATE | syscalls.MS_REC)
     if mount["readonly"]:
         syscalls.mount_read_only(target, recursive=mount["recursive_read_only"])
+
+
+def _copy_mount(path: str) -> int:
+    """Copy the mount at `path`, with the mounts below it; return a descriptor for `_attach_mount` (Linux 5.2)."""
+    flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | syscalls.AT_RECURSIVE
+    return syscalls.call(_OPEN_TREE, syscalls.AT_FDCWD, os.fsencode(path), flags, path=path)
+
+
+def _attach_mount(copy: int, target: str) -> None:
+    """Mount a copy at `target`, once, and close its descriptor."""
+    flags = _MOVE_MOUNT_F_EMPTY_PATH | _MOVE_MOUNT_T_SYMLINKS
+    try:
+        syscalls.call(_MOVE_MOUNT, copy, b"", syscalls.AT_FDCWD, os.fsencode(target), flags, path=target)
+    finally:
+        os.close(copy)

@@ -24,7 +24,6 @@ from fast_stdlib import syscalls
 from harness.containerd import control_groups
 from harness.containerd.container_log import ContainerLog
 from harness.containerd.oci_log import last_error
-from harness.containerd.process_calls import become_subreaper
 from harness.process_stat import process_stat
 from skel.state_file import write_whole
 
@@ -32,6 +31,7 @@ _START_ERROR: Final = 128  # containerd's errorStartExitCode
 _SIGKILL_CODE: Final = 128 + signal.SIGKILL
 _CHUNK: Final = 65_536  # bytes of a pipe (pipe(7))
 _MEMORY: Final = "memory"
+_PR_SET_CHILD_SUBREAPER: Final = 36  # include/uapi/linux/prctl.h
 
 
 class _StartError(Exception):
@@ -53,7 +53,7 @@ def main(folder: str, lock: str) -> None:
         signal.signal(number, _nothing)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     _write("shim.json", _identity(os.getpid()))
-    become_subreaper()
+    syscalls.prctl(_PR_SET_CHILD_SUBREAPER, 1)  # orphans among its descendants become its children
     with open("launch.json", "rb") as file:
         _Shim(json.load(file)).serve()
 
