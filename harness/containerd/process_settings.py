@@ -60,25 +60,8 @@ _CAPABILITIES: Final = [
 ]
 """All capabilities by number (include/uapi/linux/capability.h)."""
 
-_DEFAULT_CAPABILITIES: Final = frozenset(
-    [
-        "CHOWN",
-        "DAC_OVERRIDE",
-        "FSETID",
-        "FOWNER",
-        "MKNOD",
-        "NET_RAW",
-        "SETGID",
-        "SETUID",
-        "SETFCAP",
-        "SETPCAP",
-        "NET_BIND_SERVICE",
-        "SYS_CHROOT",
-        "KILL",
-        "AUDIT_WRITE",
-    ]
-)
-"""The default of containerd (pkg/oci/spec.go, defaultUnixCaps)."""
+_DEFAULT_CAPABILITIES: Final = 0xA80425FB
+"""The default of containerd (pkg/oci/spec.go, defaultUnixCaps), a bit for each number."""
 _PROCESS_STATUS: Final = Path("/proc/thread-self/status")
 
 
@@ -191,7 +174,7 @@ def _capabilities(security: ContainerSecurity) -> set[str]:
     dropped = {name.upper().removeprefix("CAP_") for name in security.drop_capabilities}
     if unknown := (added | dropped) - set(_CAPABILITIES) - {"ALL"}:
         raise RuntimeServiceError(f'unknown capability "{min(unknown)}"')
-    allowed = known if "ALL" in added else set(_DEFAULT_CAPABILITIES)
+    allowed = known if "ALL" in added else _named(_DEFAULT_CAPABILITIES)
     if "ALL" in dropped:
         allowed = set()
     return ((allowed | (added - {"ALL"})) - dropped) & known
@@ -206,5 +189,8 @@ def dropped_numbers(allowed: set[str]) -> list[int]:
 def _known_capabilities() -> set[str]:
     """Return the capabilities that this process may pass on: a container around it may lack some."""
     lines = dict(line.split(":", 1) for line in _PROCESS_STATUS.read_text().splitlines())
-    bounding = int(lines["CapBnd"], 16)
-    return {name for number, name in enumerate(_CAPABILITIES) if bounding >> number & 1}
+    return _named(int(lines["CapBnd"], 16))
+
+
+def _named(bits: int) -> set[str]:
+    return {name for number, name in enumerate(_CAPABILITIES) if bits >> number & 1}
