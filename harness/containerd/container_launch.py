@@ -71,7 +71,7 @@ def prepare(place: ContainerPlace) -> None:
     _write(folder.launch, launch)
 
 
-def control_group(container_id: str, sandbox: SandboxView) -> str:
+def _control_group(container_id: str, sandbox: SandboxView) -> str:
     """Return the name of a container's control group: a path below each hierarchy's root."""
     parent = sandbox.config.cgroup_parent.strip("/")
     return f"{parent}/{container_id}" if parent else f"cni-harness-{container_id}"
@@ -109,7 +109,7 @@ def _image(place: ContainerPlace) -> tuple[ImageConfig, Path]:
 def _by_runc(place: ContainerPlace, process: ProcessSettings, mounts: list[Mount], root: Path) -> dict[str, Any]:
     folder, record = place.folder, place.record
     runtime = OciRuntime.found(place.runtime_state)
-    group = f"/{control_group(record.id, place.sandbox)}" if control_groups.writable() else ""
+    group = f"/{_control_group(record.id, place.sandbox)}" if control_groups.writable() else ""
     _write(folder.bundle / "config.json", oci_spec(record.config, place.sandbox, process, mounts, control_group=group))
     status = root.stat()  # the root folder of an overlay has the attributes of its upper layer
     os.chown(folder.path / "upper", status.st_uid, status.st_gid)
@@ -129,7 +129,7 @@ def _by_host_process(place: ContainerPlace, process: ProcessSettings, mounts: li
     for profile in (config.security.seccomp, config.security.apparmor):
         if profile is not None and profile.profile_type is ProfileType.LOCALHOST:
             raise RuntimeServiceError(f'profile "{profile.localhost_ref}": a container without an image gets none')
-    groups = control_groups.folders(control_group(place.record.id, sandbox))
+    groups = control_groups.folders(_control_group(place.record.id, sandbox))
     document = {
         "join": sandbox.namespaces(),
         "new_pid_namespace": sandbox.config.pid is NamespaceMode.CONTAINER,

@@ -63,8 +63,12 @@ class ProcessRecord(Record):
     started_at: int = field(integer)
 
 
-class _Launch(Record):
+class Launch(Record):
+    """What calls read of `launch.json` (harness.containerd.container_launch): the user, and what ends with the shim."""
+
     user: ContainerUser | None = field(optional(record_of(ContainerUser)), default=None)
+    delete: list[str] = field(list_of(string), default=list)
+    control_groups: list[str] = field(list_of(string), "control_groups", default=list)
 
 
 class Exit(Record):
@@ -95,10 +99,9 @@ class ContainerFolder:
             raise NotFoundError(f'container "{self.path.name}" not found')
         return self._record
 
-    def user(self) -> ContainerUser | None:
-        """Return the user of the container's first process, None if it was not started."""
-        launch = _read(self.launch, _Launch)
-        return launch.user if launch is not None else None
+    def launched(self) -> Launch | None:
+        """Return how the container was started, None if it was not."""
+        return _read(self.launch, Launch)
 
     def exit(self) -> Exit | None:
         """Return how the container ended, None if the shim has not written it."""

@@ -9,12 +9,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from harness.containerd import control_groups
 from harness.containerd.container_exec import execute, execute_with_own_streams
-from harness.containerd.container_launch import ContainerPlace, control_group, prepare, signal_number
+from harness.containerd.container_launch import ContainerPlace, prepare, signal_number
 from harness.containerd.container_states import (
     CONTAINER_LIFE,
     ContainerEvent,
@@ -26,7 +27,6 @@ from harness.containerd.container_store import ContainerFolder, ContainerRecord,
 from harness.containerd.images import ImageConfig, Images
 from harness.containerd.process_settings import arguments_of
 from harness.containerd.processes import SHIM, kill_group, program, send_signal, wait_for_end
-from harness.containerd.runc import OciRuntime
 from harness.containerd.sandbox_view import SandboxView
 from harness.cri.messages import (
     Container,
@@ -167,7 +167,8 @@ class Containers:
         state = self._state(folder)
         record = folder.record()
         status = status_message(record, state, folder.process(), folder.exit())
-        status.user = folder.user()
+        launch = folder.launched()
+        status.user = launch.user if launch is not None else None
         image = self._images.find(record.image_id) if record.image_id else None
         status.image = image.tags[0] if image is not None and image.tags else status.image
         return status
@@ -236,20 +237,16 @@ class Containers:
 
     def _end_leftovers(self, folder: ContainerFolder) -> None:
         """End all processes of a container without a shim, and remove its control groups and runc's state."""
-        if not folder.launch.exists():
+        launch = folder.launched()
+        if launch is None:
             return
         process = folder.process()
         if process is not None:
             kill_group(process, _KILL_S)
-        record = folder.record()
-        if record.image_id:
-            OciRuntime.found(self._runtime_state).forget(record.id)
-            return
-        try:
-            sandbox = self._sandbox(record.pod_sandbox_id)
-        except NotFoundError:
-            return
-        control_groups.remove(control_groups.folders(control_group(record.id, sandbox)))
+        if launch.delete:
+            with suppress(FileNotFoundError):  # the OCI runtime is gone, or half of this folder
+                subprocess.run(launch.delete, cwd=folder.bundle, capture_output=True, check=False)
+        control_groups.remove(launch.control_groups)
 
     def _running_folder(self, container_id: str) -> ContainerFolder:
         folder = self._store.folder_of(container_id)

@@ -4,9 +4,7 @@ State is below the node's folder, so that two nodes share nothing. Errors are re
 makes: the last line's `msg`.
 """
 
-import os
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Final
 
@@ -55,10 +53,6 @@ class OciRuntime:
         """
         options = ["--process", str(process), "--pid-file", str(pid_file)]
         return [*self._words(str(log)), "exec", *options, container_id]
-
-    def forget(self, container_id: str) -> None:
-        """Remove all that the runtime has of a container, its processes included."""
-        subprocess.run([*self._words(os.devnull), "delete", "--force", container_id], capture_output=True, check=False)
 
     def _words(self, log: str) -> list[str]:
         words = [self.command, "--root", str(self._state), "--log", log, "--log-format", "json"]
