@@ -63,11 +63,7 @@ def _become(spec: dict[str, Any]) -> NoReturn:
         os.setsid()
     syscalls.unshare(syscalls.CLONE_NEWNS)
     syscalls.mount("", "/", syscalls.MS_SLAVE | syscalls.MS_REC)
-    enter_host_root(
-        os.path.dirname(os.getcwd()),
-        spec["mounts"],
-        readonly=spec["readonly_root"],
-    )
+    enter_host_root(os.path.dirname(os.getcwd()), spec["mounts"], readonly=spec["readonly_root"])
     _run(spec)
 
 
