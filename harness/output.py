@@ -10,11 +10,9 @@ import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Final, TextIO
+from typing import Final, NamedTuple, TextIO
 
 import click
-
-from harness.table import TextTable
 
 _UNITS: Final = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _OUR_ROOMS: Final = frozenset({"api", "harness", "netlink", "skel"})
@@ -29,6 +27,23 @@ writing (Unicode's categories Cc, Cf, Zl, Zp; without the marks of single script
 _OWN_STYLE: Final = re.compile(r"(\x1b\[[0-9;]*m)")
 _ERASE: Final = "\r\x1b[K"
 _SIGNS: Final = {"+": "green", "-": "red", "~": "yellow"}
+
+
+class TextTable(NamedTuple):
+    """Headings and rows of text. `verdict` names the column with "ok", "ready" and errors, which is coloured."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    verdict: str = ""
+
+    def render(self, *, colour: bool) -> str:
+        """Return the table with its columns aligned; an empty cell shows as "-"."""
+        rows = [[cell or "-" for cell in row] for row in self.rows]
+        widths = [max(map(len, column)) for column in zip(self.headings, *rows, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in (self.headings, *rows)]
+        if colour:
+            lines[0] = click.style(lines[0], bold=True)
+        return "\n".join(lines)
 
 
 def emit(output: str, document: object, table: TextTable) -> None:

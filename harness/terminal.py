@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from harness.table import TextTable
+from harness.output import TextTable
 
 _GAPS: Final = (2, 1)
 """Spaces between a table's columns on the terminal; the smaller one if words would have to be broken otherwise."""

@@ -11,7 +11,7 @@ from typing import Final
 from harness.bench.measurements import BenchExtent, Measurements, Ratio, Series, Summary, Work
 from harness.bench.suites import SuiteSize
 from harness.libcni.networks import NetworkList
-from harness.table import TextTable
+from harness.output import TextTable
 
 Document = dict[str, object]
 

@@ -10,8 +10,7 @@ from harness.cli.option_types import EXECUTABLE
 from harness.cli.options import Settings, complete_network, namespace_option, needs_root, verb
 from harness.cli.parallel import for_each_pod, jobs_option
 from harness.cli.traced_verb import record_option
-from harness.output import say, seconds
-from harness.table import TextTable
+from harness.output import TextTable, say, seconds
 
 if TYPE_CHECKING:
     from harness.runtime.pod_lifecycle import AddedPod

@@ -5,7 +5,7 @@ import click
 from harness.cli.kubelet_node import find_pod, node_pods
 from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
 from harness.cli.parallel import for_each_pod, jobs_option
-from harness.table import TextTable
+from harness.output import TextTable
 
 
 @verb("check")

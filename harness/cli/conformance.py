@@ -24,8 +24,7 @@ from harness.cli.conformance_run import conformance_run, examine_suite, stopped_
 from harness.cli.conformance_runtime import runtime
 from harness.cli.options import Settings, needs_root, verb
 from harness.cli.privileges import obtain_privileges
-from harness.output import emit, report_width, say, write
-from harness.table import TextTable
+from harness.output import TextTable, emit, report_width, say, write
 
 if TYPE_CHECKING:
     from harness.conformance.engine.examination import Examination

@@ -18,8 +18,7 @@ from harness.cli.conformance_run import (
 from harness.cli.option_types import named_folders
 from harness.cli.options import Settings, verb
 from harness.cli.privileges import obtain_privileges
-from harness.output import emit, write
-from harness.table import TextTable
+from harness.output import TextTable, emit, write
 
 if TYPE_CHECKING:
     from harness.conformance.engine.examination import Examination

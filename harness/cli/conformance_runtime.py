@@ -7,8 +7,7 @@ import click
 
 from harness.cli.conformance_options import emit_tables, fail_on_option, failures_option, list_option, threshold_of
 from harness.cli.options import Settings, needs_root, verb
-from harness.output import emit, report_width, say, write
-from harness.table import TextTable
+from harness.output import TextTable, emit, report_width, say, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

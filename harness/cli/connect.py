@@ -7,8 +7,7 @@ import click
 from harness.cli.kubelet_node import node_pod
 from harness.cli.options import Settings, complete_network, complete_pod, namespace_option, needs_root, verb
 from harness.cli.traced_verb import record_option
-from harness.output import say
-from harness.table import TextTable
+from harness.output import TextTable, say
 
 _HEADINGS = ("POD", "NETWORK", "INTERFACE", "ADDRESS", "GATEWAY")
 

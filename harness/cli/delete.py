@@ -8,8 +8,7 @@ import click
 from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
 from harness.cli.parallel import for_each_pod, jobs_option
 from harness.cli.traced_verb import record_option
-from harness.output import say
-from harness.table import TextTable
+from harness.output import TextTable, say
 
 if TYPE_CHECKING:
     from api.pod import V1Pod

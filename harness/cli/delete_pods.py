@@ -21,7 +21,7 @@ from harness.cli.option_types import Duration
 from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
 from harness.cli.parallel import for_each_pod
 from harness.cli.traced_verb import record_option
-from harness.table import TextTable
+from harness.output import TextTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -43,7 +43,7 @@ def command(settings: Settings, *, pod: str, namespace: str) -> int:
             lines.append(_line("Kubelet", "<none>: containers are neither restarted nor probed"))
         write("\n".join(lines))
         return 0
-    from harness.table import TextTable
+    from harness.output import TextTable
 
     document = pod_document(described, status) | {"events": [each.encode() for each in events]}
     settings.emit(document, TextTable((), []))

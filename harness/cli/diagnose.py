@@ -8,8 +8,7 @@ import click
 
 from harness.cli.options import Settings, cache_dir_option, complete_pod, namespace_option, needs_root, verb
 from harness.locations import DEFAULT_BIN_DIR
-from harness.output import say
-from harness.table import TextTable
+from harness.output import TextTable, say
 
 if TYPE_CHECKING:
     from harness.runtime.node import Node

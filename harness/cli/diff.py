@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import Settings, needs_root, verb
-from harness.output import message_of, say
-from harness.table import TextTable
+from harness.output import TextTable, message_of, say
 
 if TYPE_CHECKING:
     from harness.snapshot import Snapshot

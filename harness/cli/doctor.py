@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING
 
 from harness.cli.options import Settings, verb
-from harness.output import say
-from harness.table import TextTable
+from harness.output import TextTable, say
 from launch.installation import DEFAULT_SOCKET
 
 if TYPE_CHECKING:

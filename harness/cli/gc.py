@@ -6,8 +6,7 @@ import click
 
 from harness.cli.option_types import Duration
 from harness.cli.options import Settings, needs_root, only_networks_option, verb
-from harness.output import say
-from harness.table import TextTable
+from harness.output import TextTable, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,8 +5,7 @@ import click
 from harness.cli.kubectl import POD_HEADINGS, listed_pods, pod_row
 from harness.cli.manifest_pods import every_pod
 from harness.cli.options import Settings, complete_pod, needs_root, verb
-from harness.output import say
-from harness.table import TextTable
+from harness.output import TextTable, say
 
 
 @verb("get")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import Settings, needs_root, verb
-from harness.table import TextTable
+from harness.output import TextTable
 
 if TYPE_CHECKING:
     from harness.containerd.images import Images

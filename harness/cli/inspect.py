@@ -7,7 +7,7 @@ import click
 
 from harness.cli.kubelet_node import node_pod
 from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
-from harness.table import TextTable
+from harness.output import TextTable
 
 
 @verb("inspect")

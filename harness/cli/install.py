@@ -7,8 +7,7 @@ import click
 
 from harness.cli.options import Settings, verb
 from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, DEFAULT_STATE_DIR
-from harness.output import say
-from harness.table import TextTable
+from harness.output import TextTable, say
 
 if TYPE_CHECKING:
     from harness.install.files import Content

@@ -4,8 +4,7 @@ import click
 
 from harness.cli.kubelet_node import node_pods
 from harness.cli.options import Settings, verb
-from harness.output import age, say
-from harness.table import TextTable
+from harness.output import TextTable, age, say
 
 
 @verb("list")

@@ -5,8 +5,7 @@ from typing import Any
 import click
 
 from harness.cli.options import Settings, complete_network, needs_root, verb, warn
-from harness.output import say, write
-from harness.table import TextTable
+from harness.output import TextTable, say, write
 
 _COUNTED = 10**9
 """Larger numbers of addresses are rounded in the table."""

@@ -5,8 +5,7 @@ from pathlib import Path
 import click
 
 from harness.cli.options import Settings, verb
-from harness.output import emit, say
-from harness.table import TextTable
+from harness.output import TextTable, emit, say
 
 
 @verb("new-plugin")

@@ -14,8 +14,7 @@ from click.core import ParameterSource
 from harness.cli.option_types import folders_of
 from harness.cli.traced_verb import trace_options, traceable
 from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, DEFAULT_STATE_DIR, OWN_CONF_DIR
-from harness.output import emit, say, say_changes
-from harness.table import TextTable
+from harness.output import TextTable, emit, say, say_changes
 
 if TYPE_CHECKING:
     from harness.kubelet.paths import KubeletPaths

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import Settings, cache_dir_option, complete_pod, namespace_option, needs_root, verb
-from harness.output import say
-from harness.table import TextTable
+from harness.output import TextTable, say
 
 if TYPE_CHECKING:
     from harness.views.path import PathResult

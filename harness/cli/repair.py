@@ -10,8 +10,7 @@ import click
 
 from harness.cli.options import Settings, cache_dir_option, needs_root, only_networks_option, verb, warn
 from harness.locations import DEFAULT_BIN_DIR
-from harness.output import say, seconds
-from harness.table import TextTable
+from harness.output import TextTable, say, seconds
 
 if TYPE_CHECKING:
     from harness.libcni.repair import Repair

@@ -23,8 +23,7 @@ from harness.cli.option_types import Duration
 from harness.cli.options import Settings, needs_root, verb
 from harness.cli.readiness import POLL_S, ReadinessTimes, ReadinessWatch, progress
 from harness.cli.traced_verb import record_option
-from harness.output import say
-from harness.table import TextTable
+from harness.output import TextTable, say
 
 if TYPE_CHECKING:
     from api.pod import V1ConfigMap, V1Pod

@@ -7,8 +7,7 @@ import click
 
 from harness.cli.kubelet_node import node_pod, node_pods
 from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
-from harness.output import say
-from harness.table import TextTable
+from harness.output import TextTable, say
 
 if TYPE_CHECKING:
     from harness.snapshot import Snapshot

@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.options import Settings, needs_root, only_networks_option, verb
-from harness.output import say
-from harness.table import TextTable
+from harness.output import TextTable, say
 
 if TYPE_CHECKING:
     from harness.libcni.execute import Execution, PluginError

@@ -5,8 +5,7 @@ from pathlib import Path
 import click
 
 from harness.cli.options import Settings, cache_dir_option, needs_root, verb
-from harness.output import say, write
-from harness.table import TextTable
+from harness.output import TextTable, say, write
 
 _FORMATS = ("tree", "dot", "mermaid", "svg")
 

@@ -1,8 +1,7 @@
 """`cni-harness uninstall`: removal of the files that `install` wrote."""
 
 from harness.cli.options import Settings, verb
-from harness.output import say
-from harness.table import TextTable
+from harness.output import TextTable, say
 
 
 @verb("uninstall", makes_folders=True)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import Settings, verb
-from harness.output import say
-from harness.table import TextTable
+from harness.output import TextTable, say
 
 if TYPE_CHECKING:
     from harness.libcni.networks import NetworkList

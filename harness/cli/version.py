@@ -6,8 +6,7 @@ from pathlib import Path
 
 from harness.cli.options import Settings, verb
 from harness.locations import DEFAULT_BIN_DIR, own_version
-from harness.output import write
-from harness.table import TextTable
+from harness.output import TextTable, write
 from skel.versions import REFERENCE_RELEASE, SUPPORTED
 
 _TIMEOUT_S = 5.0

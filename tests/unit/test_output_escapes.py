@@ -7,8 +7,7 @@ import pytest
 import yaml
 
 from harness.cli.options import warn
-from harness.output import UNPRINTABLE, emit, replace_line, say, say_changes, write
-from harness.table import TextTable
+from harness.output import UNPRINTABLE, TextTable, emit, replace_line, say, say_changes, write
 
 HOSTILE = "a\x1b]0;t\x07\x1b[31m\x9b2J\u202eb\u2066\u200b\U000e0041\x85\u2028\ud800\x7f\r\ufeff"
 

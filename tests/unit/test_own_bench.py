@@ -7,7 +7,7 @@ import pytest
 
 from harness.bench.measurements import Measurements, Work
 from harness.bench.suites import OURS, PLAIN, REFERENCE
-from harness.table import TextTable
+from harness.output import TextTable
 from tools.bench.pages import MarkerError, check_markers, filled, markdown, write_between_markers
 from tools.bench.rows import Extent, judged, rows, table
 from tools.bench.run import Run

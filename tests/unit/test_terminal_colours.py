@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.table import TextTable
+from harness.output import TextTable
 from harness.terminal import _cell
 
 

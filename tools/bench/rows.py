@@ -8,7 +8,7 @@ from typing import Final
 
 from harness.bench.measurements import Measurements, Ratio, Work, percentile
 from harness.bench.suites import MASQUERADED, OURS, PLAIN, REFERENCE
-from harness.table import TextTable
+from harness.output import TextTable
 from tools.bench.networks import CHAIN, CHAINED, FIVE, PORTS
 from tools.bench.subjects import DIRECT, FLOOR, PYTHON
 

@@ -8,7 +8,7 @@ from harness.conformance.report.wording import check_entry, place
 from harness.conformance.selection import section_name, section_names
 from harness.conformance.sentences import Sentence
 from harness.conformance.threshold import Side
-from harness.table import TextTable
+from harness.output import TextTable
 
 
 def catalogue_document(checks: Sequence[Check], sentences: Iterable[Sentence]) -> dict[str, object]:

@@ -12,9 +12,8 @@ from harness.conformance.report.wording import check_entry, counts, demand, labe
 from harness.conformance.runtime_checks.catalogue import Observation, RuntimeCheck, RuntimeFinding
 from harness.conformance.runtime_checks.records import RecordedCall
 from harness.conformance.sentences import Sentence
-from harness.output import printable
+from harness.output import TextTable, printable
 from harness.shell_command import one_line_command
-from harness.table import TextTable
 
 _OUTCOMES: Final = (Outcome.PASS, Outcome.FAIL, Outcome.WARN, Outcome.NOT_EXAMINED)
 _SHOWN: Final = 3
