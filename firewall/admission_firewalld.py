@@ -35,9 +35,8 @@ _NOT_RUNNING: Final = ("ServiceUnknown", "NameHasNoOwner")
 _BYTES = 65536
 
 
-def apply(tables: Tables, owner: Owner, admission: Admission) -> None:
+def apply(tables: Tables, _owner: Owner, admission: Admission) -> None:
     """Make the addresses sources of the zone; those that are stay. Raises FirewalldError, which names the zone."""
-    del owner
     if not admission.addresses:
         return
     with connected(tables.environ) as bus:
@@ -51,12 +50,11 @@ def apply(tables: Tables, owner: Owner, admission: Admission) -> None:
                     raise FirewalldError(errno.EIO, message) from None
 
 
-def remove(tables: Tables, owner: Owner, admission: Admission) -> None:
+def remove(tables: Tables, _owner: Owner, admission: Admission) -> None:
     """Remove the addresses from the zone; it is fine if none are there, or if firewalld or the bus does not run.
 
     Raises FirewalldError if one of them does not answer, or refuses.
     """
-    del owner
     if not admission.addresses:
         return
     try:
@@ -67,9 +65,8 @@ def remove(tables: Tables, owner: Owner, admission: Admission) -> None:
         return
 
 
-def holds(tables: Tables, owner: Owner, admission: Admission) -> bool:
+def holds(tables: Tables, _owner: Owner, admission: Admission) -> bool:
     """Tell whether all the addresses are sources of the zone. Raises FirewalldError if firewalld cannot be asked."""
-    del owner
     with connected(tables.environ) as bus:
         try:
             return all(bus.ask("querySource", admission.zone, _source(each)) for each in admission.addresses)

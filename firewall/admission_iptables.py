@@ -48,20 +48,18 @@ class _Filter:
         return _effect(rule) in self._effects
 
 
-def apply(tables: Tables, owner: Owner, admission: Admission) -> None:
+def apply(tables: Tables, _owner: Owner, admission: Admission) -> None:
     """Accept packets from the addresses and answers to them, and restrict the ingress. Raises OSError.
 
     All rules of a family are made at once, or none. Existing rules stay.
     """
-    del owner
     for family, addresses in _by_family(admission.addresses):
         program = program_with(tables, family, _TABLE, _FORWARD) or default_program(tables, family)
         _change(program, partial(_missing, addresses=addresses, admission=admission))
 
 
-def restrict(tables: Tables, owner: Owner, admission: Admission) -> None:
+def restrict(tables: Tables, _owner: Owner, admission: Admission) -> None:
     """Restrict the ingress alone, in the families of the addresses. Raises OSError."""
-    del owner
     if admission.ingress is None:
         return
     for family, _ in _by_family(admission.addresses):
@@ -69,17 +67,15 @@ def restrict(tables: Tables, owner: Owner, admission: Admission) -> None:
         _change(program, partial(_isolation, ingress=admission.ingress))
 
 
-def remove(tables: Tables, owner: Owner, admission: Admission) -> None:
+def remove(tables: Tables, _owner: Owner, admission: Admission) -> None:
     """Remove the rules of the addresses; none are fine. No program is run if there are none. Raises OSError."""
-    del owner
     for family, addresses in _by_family(admission.addresses):
         for program in _programs(tables, family, addresses):
             _change(program, partial(_removal, addresses=addresses))
 
 
-def holds(tables: Tables, owner: Owner, admission: Admission) -> bool:
+def holds(tables: Tables, _owner: Owner, admission: Admission) -> bool:
     """Tell whether the rules of the addresses are there, and those that lead to them. Raises OSError."""
-    del owner
     pods = admission._replace(ingress=None)
     for family, addresses in _by_family(admission.addresses):
         program = program_with(tables, family, _TABLE, _FORWARD)
@@ -88,9 +84,8 @@ def holds(tables: Tables, owner: Owner, admission: Admission) -> bool:
     return True
 
 
-def restricts(tables: Tables, owner: Owner, admission: Admission) -> bool:
+def restricts(tables: Tables, _owner: Owner, admission: Admission) -> bool:
     """Tell whether the rules of the ingress policy are there, and those that lead to them. Raises OSError."""
-    del owner
     for family, _ in _by_family(admission.addresses):
         program = program_with(tables, family, _TABLE, _STAGES[0])
         if program is None or (admission.ingress and _isolation(_Filter(program), admission.ingress)):

@@ -112,9 +112,8 @@ def apply(tables: Tables, owner: Owner, admission: Admission) -> None:
         _demand_ports(tables, ingress, seen, doing)
 
 
-def remove(tables: Tables, owner: Owner, admission: Admission) -> None:
+def remove(tables: Tables, owner: Owner, _admission: Admission) -> None:
     """Remove all elements of the owner; no elements are fine. Raises NetlinkError."""
-    del admission
     netfilter = tables.netfilter()
     table = open_table(netfilter)
     addresses: dict[Address, None] = {}

@@ -81,9 +81,8 @@ _ALIASES: Final = {verb.alias: name for name, verb in _VERBS.items() if verb.ali
 class Verbs(click.Group):
     """Loads only the module of the requested verb, so that each verb starts fast."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, _: click.Context) -> list[str]:
         """Return the verbs, in the order of the help."""
-        del ctx
         return list(_VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -131,8 +130,7 @@ class Verbs(click.Group):
         return verbs + click.Command.shell_complete(self, ctx, incomplete)
 
 
-def _print_version(ctx: click.Context, param: click.Parameter, value: object) -> None:
-    del param
+def _print_version(ctx: click.Context, _: click.Parameter, value: object) -> None:
     if value and not ctx.resilient_parsing:
         from harness.locations import own_version
 

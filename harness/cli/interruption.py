@@ -20,9 +20,8 @@ def interrupted_once() -> Iterator[None]:
     """
     interrupted = False
 
-    def end(number: int, frame: FrameType | None) -> None:
+    def end(number: int, _: FrameType | None) -> None:
         nonlocal interrupted
-        del frame
         # Further signals get this handler, not SIG_IGN, which later plugin processes would inherit.
         if interrupted:
             return
@@ -66,8 +65,7 @@ def interruption_deferred(on_signal: Callable[[], object]) -> Iterator[SignalArr
     """
     arrived: list[int] = []
 
-    def note(number: int, frame: FrameType | None) -> None:
-        del frame
+    def note(number: int, _: FrameType | None) -> None:
         arrived.append(number)
         if len(arrived) == 1:
             on_signal()

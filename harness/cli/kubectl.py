@@ -20,9 +20,8 @@ POD_HEADINGS = ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP")
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
-def named_pods(ctx: click.Context, param: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
+def named_pods(_ctx: click.Context, _param: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names. A single `pod` is a name."""
-    del ctx, param
     return tuple(map(_name, words[1:] if len(words) > 1 and words[0] in _KINDS else words))
 
 

@@ -212,9 +212,8 @@ def verb(
     return decorate
 
 
-def complete_pod(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def complete_pod(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Return the names of pods for the shell to complete."""
-    del param
     with _quietly():
         from harness.cli.kubelet_node import pods_on_record
 
@@ -226,9 +225,8 @@ def complete_pod(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     return []
 
 
-def complete_network(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def complete_network(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Return the names of networks for the shell to complete."""
-    del param
     with _quietly():
         from harness.cli.defaults import configured_networks
         from harness.libcni.networks import load_networks
@@ -264,8 +262,7 @@ cache_dir_option = click.option(
 """Decorates a verb, which gets `cache_dirs`: a tuple of existing folders, empty by default."""
 
 
-def _complete_node(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    del param
+def _complete_node(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     nodes = _settings(ctx).state_dir.glob("nodes/*/")
     return sorted(path.name for path in nodes if path.name.startswith(incomplete))
 

@@ -41,8 +41,7 @@ def trace_options(remember: Callable[[click.Context, click.Parameter, Any], obje
     ]
 
 
-def _remember_record(ctx: click.Context, param: click.Parameter, value: object) -> None:
-    del param
+def _remember_record(ctx: click.Context, _: click.Parameter, value: object) -> None:
     if value:
         ctx.obj.record = True
 

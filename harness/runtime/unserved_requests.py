@@ -75,8 +75,7 @@ def host_ports(argument: object) -> Iterator[tuple[int, str]]:
             yield port, str(mapping.get("protocol") or "tcp").lower()
 
 
-def _host_ports(argument: object, others: Mapping[str, object]) -> Iterator[str]:
-    del others
+def _host_ports(argument: object, _: Mapping[str, object]) -> Iterator[str]:
     for port, protocol in host_ports(argument):
         yield f"host port {port}/{protocol}"
 
