@@ -39,7 +39,11 @@ def check_node(state: NodeState) -> Iterator[Fault]:
     """Yield faults of forwarding and of the firewall; each names the pods that suffer."""
     alive = [each for each in state.known if each.network.result is not None and state.view_of(each) is not None]
     yield from _forwarding(state, alive)
-    lines = _lines(state)
+    lines = [
+        line
+        for section in _SECTIONS
+        for line in described_things(THINGS[section], state.snapshot.section(NODE, section))
+    ]
     for attachment in alive:
         if state.ends(attachment).inside is not None:
             yield from _lost(state, attachment, lines)
@@ -130,14 +134,6 @@ def forward_stop(rules: Rules, address: Address, link: str, *, is_reply: bool) -
     known = frozenset({*sides, "nfproto", "ct state", "ct direction"})
     packet = Packet(address, address, 0, None, state="established" if is_reply else "new", known=known)
     return certain_stop(rules, HookPoint("forward", link, link, lambda _: None), packet)
-
-
-def _lines(state: NodeState) -> list[str]:
-    return [
-        line
-        for section in _SECTIONS
-        for line in described_things(THINGS[section], state.snapshot.section(NODE, section))
-    ]
 
 
 def _names(line: str, address: str) -> bool:
