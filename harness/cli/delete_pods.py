@@ -17,7 +17,7 @@ from harness.cli.kubelet_node import (
     runtime_options,
 )
 from harness.cli.manifest_pods import naming_remaining_pods
-from harness.cli.option_types import Duration
+from harness.cli.option_types import time_option
 from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
 from harness.cli.parallel import for_each_pod
 from harness.cli.traced_verb import record_option
@@ -37,12 +37,7 @@ _MARGIN_S = 60.0  # beyond the grace period, for hooks, plugins and the removal 
 @verb("delete")
 @click.argument("names", nargs=-1, metavar="[pod] POD...", callback=named_pods, shell_complete=complete_pod)
 @click.option("--all", "everything", is_flag=True, help="All pods, of every namespace.")
-@click.option(
-    "--grace-period",
-    type=Duration(whole=True),
-    metavar="TIME",
-    help="Time between the stop signal and SIGKILL.  [default: the pod's own]",
-)
+@time_option("--grace-period", "Time between the stop signal and SIGKILL.  [default: the pod's own]", whole=True)
 @namespace_option
 @record_option
 @runtime_options

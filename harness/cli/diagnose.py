@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import Settings, cache_dir_option, complete_pod, namespace_option, needs_root, verb
-from harness.locations import DEFAULT_BIN_DIR
 from harness.output import TextTable, say
 
 if TYPE_CHECKING:
@@ -53,10 +52,9 @@ def _scope(settings: Settings, node: "Node", cache_dirs: tuple[Path, ...]) -> "S
 
     usual = settings.usual_conf_dir
     conf_dir = settings.conf_dir or (usual if network_files(usual) else None)
-    folders = [*(settings.bin_dirs or (DEFAULT_BIN_DIR,)), *_folders_of_pods(node), settings.state_dir / "bin"]
     # A named node has a namespace of its own, but the runtimes are this host's.
     state_dir = settings.state_dir if node.netns is None else None
-    bin_dirs = [*dict.fromkeys(folders)]
+    bin_dirs = [*dict.fromkeys([*settings.usual_bin_dirs(node, lambda _: None), settings.state_dir / "bin"])]
     network_error = partial(_network_error, settings, node, conf_dir, bin_dirs)
     return Scope(node, bin_dirs, conf_dir, cache_dirs, state_dir, network_error)
 
@@ -83,8 +81,3 @@ def _network_error(settings: Settings, node: "Node", conf_dir: Path | None, bin_
     one_thread = partial(settings.open_node, threads=1)
     networks = SandboxNetworks(one_thread, conf_dir, bin_dirs, timeout=DEFAULT_TIMEOUT_S, warn=say)
     return network_error(RuntimeStatus(conditions=[networks.condition()]))
-
-
-def _folders_of_pods(node: "Node") -> list[Path]:
-    pods = node.pods.all(on_error=lambda _: None)
-    return [Path(folder) for pod in pods for folder in pod.bin_dirs]

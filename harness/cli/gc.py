@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.option_types import Duration
+from harness.cli.option_types import time_option
 from harness.cli.options import Settings, needs_root, only_networks_option, verb
 from harness.output import TextTable, say
 
@@ -21,11 +21,8 @@ _MIN_AGE_S = 60.0
 @verb("gc")
 @only_networks_option
 @click.option("--dry-run", is_flag=True, help="Say what would be freed, and when; execute nothing.")
-@click.option(
-    "--min-age",
-    type=Duration(),
-    metavar="TIME",
-    help="How long ago a leftover was seen for the first time, at least.  [default: 60s; 0 with --node]",
+@time_option(
+    "--min-age", "How long ago a leftover was seen for the first time, at least.  [default: 60s; 0 with --node]"
 )
 @click.option(
     "--sole-runtime", is_flag=True, help="No other runtime uses these networks: execute GC, too. So it is with --node."

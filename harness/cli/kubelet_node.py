@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from fast_stdlib import recorder
-from harness.cli.option_types import Duration
+from harness.cli.option_types import time_option
 from harness.cli.options import Settings, warn
 from harness.files import write_atomically
 from harness.locations import DEFAULT_BIN_DIR
@@ -67,14 +67,8 @@ def runtime_options(function: "Callable[..., int]") -> "Callable[..., int]":
     def with_choice(*args: object, runtime_endpoint: str, plugin_timeout: float, **options: object) -> int:
         return function(*args, runtime=RuntimeChoice(runtime_endpoint, plugin_timeout), **options)
 
-    limit = click.option(
-        "--plugin-timeout",
-        type=Duration(positive=True),
-        default=f"{DEFAULT_TIMEOUT_S:g}s",
-        show_default=True,
-        metavar="TIME",
-        help="How long one execution of a CNI plugin may take.",
-    )
+    words, default = "How long one execution of a CNI plugin may take.", f"{DEFAULT_TIMEOUT_S:g}s"
+    limit = time_option("--plugin-timeout", words, default, positive=True)
     return runtime_endpoint_option(limit(with_choice))
 
 

@@ -1,11 +1,13 @@
 """The types of option values that several verbs take: times, executables, folders."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import click
+
+R = TypeVar("R")
 
 EXECUTABLE = click.Path(exists=True, dir_okay=False, executable=True, resolve_path=True, path_type=Path)
 
@@ -39,6 +41,14 @@ class Duration(click.ParamType):  # type: ignore[type-arg] # click 8.1 takes no 
         if self._whole and seconds != int(seconds):
             self.fail(f"{text!r}: wanted whole seconds", param, ctx)
         return int(seconds) if self._whole else seconds
+
+
+def time_option(
+    name: str, words: str, default: str | None = None, *, positive: bool = False, whole: bool = False
+) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Return an option of a verb for a time; `words` are its help, which also shows the default."""
+    kind, is_shown = Duration(positive=positive, whole=whole), default is not None
+    return click.option(name, type=kind, default=default, show_default=is_shown, metavar="TIME", help=words)
 
 
 def folders_of(text: str) -> tuple[Path, ...]:

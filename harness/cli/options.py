@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from harness.kubelet.paths import KubeletPaths
     from harness.runtime.node import Node
     from harness.runtime.pod_lifecycle import PodRuntime
+    from harness.runtime.pods import PodRecordError
     from harness.snapshot import Difference
 
 _FOLDER: Final = click.Path(file_okay=False)
@@ -71,6 +72,11 @@ class Settings:
         """The folder of network lists without `conf_dir`: the node's own if it has one, or this host's."""
         own = self.open_node().conf_dir
         return own if own.is_dir() else DEFAULT_CONF_DIR
+
+    def usual_bin_dirs(self, node: "Node", on_error: "Callable[[PodRecordError], object]") -> list[Path]:
+        """Return the folders of plugins for the node's pods: `bin_dirs` or the default, then those of their ADDs."""
+        of_pods = [Path(folder) for pod in node.pods.all(on_error=on_error) for folder in pod.bin_dirs]
+        return [*dict.fromkeys([*(self.bin_dirs or (DEFAULT_BIN_DIR,)), *of_pods])]
 
     def runtime(self, node: "Node", bin_dirs: Sequence[Path]) -> "PodRuntime":
         """Return the runtime of a node: it logs executions of plugins as -v asks, and its warnings go to stderr."""

@@ -21,9 +21,13 @@ PodName = tuple[str, str]
 T = TypeVar("T")
 
 
-jobs_option = click.option(
-    "--jobs", type=click.IntRange(min=1), default=8, show_default=True, metavar="N", help="How many pods at a time."
-)
+def jobs_option_for(things: str, *short: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """Return the option --jobs for a verb that works on several `things` at a time; `short` are other names of it."""
+    number, words = click.IntRange(min=1), f"How many {things} at a time."
+    return click.option(*short, "--jobs", type=number, default=8, show_default=True, metavar="N", help=words)
+
+
+jobs_option = jobs_option_for("pods")
 """Adds --jobs."""
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import Settings, cache_dir_option, needs_root, only_networks_option, verb, warn
-from harness.locations import DEFAULT_BIN_DIR
+from harness.cli.parallel import jobs_option_for
 from harness.output import TextTable, say, seconds
 
 if TYPE_CHECKING:
@@ -22,15 +22,7 @@ if TYPE_CHECKING:
 @only_networks_option
 @cache_dir_option
 @click.option("--watch", is_flag=True, help="Go on: repair whenever tables, chains' rules or bridges are deleted.")
-@click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(min=1),
-    default=8,
-    show_default=True,
-    metavar="N",
-    help="How many containers at a time.",
-)
+@jobs_option_for("containers", "-j")
 def command(settings: Settings, *, names: tuple[str, ...], cache_dirs: tuple[Path, ...], watch: bool, jobs: int) -> int:
     """Put back what every live attachment needs on the host: firewall rules, bridges, routes.
 
@@ -47,8 +39,9 @@ def command(settings: Settings, *, names: tuple[str, ...], cache_dirs: tuple[Pat
 
     needs_root("repair", "changes the node's firewall and links")
     node = settings.existing_node(threads=jobs)
-    folders = [*(settings.bin_dirs or (DEFAULT_BIN_DIR,)), *_folders_of_pods(node)]
-    executor = Executor([*dict.fromkeys(folders)], observe=execution_logger(settings.verbose), place=node.shell_words())
+    executor = Executor(
+        settings.usual_bin_dirs(node, warn), observe=execution_logger(settings.verbose), place=node.shell_words()
+    )
     caches = [ResultCache(folder, warn=say) for folder in cache_dirs or (node.var_lib_cni,)]
     known = {cached.network for cache in caches for cached in cache.attachments()} if names else set()
     if not watch and (unknown := [name for name in names if name not in known]):
@@ -100,11 +93,6 @@ def _watch(node: "Node", repairing: "NodeRepair") -> None:
         LossMonitor(namespace) as monitor,
     ):
         RepairWatch(monitor, repair=repair, confirm=confirm).run()
-
-
-def _folders_of_pods(node: "Node") -> list[Path]:
-    pods = node.pods.all(on_error=warn)
-    return [Path(folder) for pod in pods for folder in pod.bin_dirs]
 
 
 def _is_failure(repair: "Repair") -> bool:

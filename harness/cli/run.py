@@ -19,7 +19,7 @@ from harness.cli.kubelet_node import (
     runtime_options,
 )
 from harness.cli.manifest_pods import naming_remaining_pods
-from harness.cli.option_types import Duration
+from harness.cli.option_types import time_option
 from harness.cli.options import Settings, needs_root, verb
 from harness.cli.readiness import POLL_S, ReadinessTimes, ReadinessWatch, progress
 from harness.cli.traced_verb import record_option
@@ -41,22 +41,8 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="A manifest, YAML or JSON, or a folder of manifests; may be repeated.",
 )
-@click.option(
-    "--timeout",
-    type=Duration(),
-    default="60s",
-    show_default=True,
-    metavar="TIME",
-    help="How long to wait until all pods are ready or have ended.",
-)
-@click.option(
-    "--min-ready",
-    type=Duration(),
-    default="1s",
-    show_default=True,
-    metavar="TIME",
-    help="How long the containers must run, without an end, before a pod counts as ready.",
-)
+@time_option("--timeout", "How long to wait until all pods are ready or have ended.", "60s")
+@time_option("--min-ready", "How long the containers must run, without an end, before a pod counts as ready.", "1s")
 @record_option
 @runtime_options
 def command(

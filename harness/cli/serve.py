@@ -2,7 +2,7 @@
 
 import click
 
-from harness.cli.option_types import Duration
+from harness.cli.option_types import time_option
 from harness.cli.options import Settings, needs_root, verb
 from launch.installation import DEFAULT_SOCKET
 
@@ -11,15 +11,8 @@ from launch.installation import DEFAULT_SOCKET
 @click.option("--socket", default=DEFAULT_SOCKET, show_default=True, help="The launchers' socket, set by `install`.")
 @click.option("--workers", type=click.IntRange(min=1), default=4, show_default=True, help="Ready for calls.")
 @click.option("--most", type=click.IntRange(min=1), default=32, show_default=True, help="If others wait.")
-@click.option(
-    "--limit",
-    type=Duration(positive=True, whole=True),
-    default="300s",
-    show_default=True,
-    metavar="TIME",
-    help="For one call at most.",
-)
-@click.option("--idle-exit", type=Duration(), metavar="TIME", help="End after so long without a request.")
+@time_option("--limit", "For one call at most.", "300s", positive=True, whole=True)
+@time_option("--idle-exit", "End after so long without a request.")
 def command(_: Settings, *, socket: str, workers: int, most: int, limit: int, idle_exit: float | None) -> None:
     """Run the server, which makes this project's plugins several times faster: Python is loaded already.
 
