@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.bench.process import Chain, PluginFailedError, ProcessRequest, TimedExecution, run_chains, run_one
-from harness.libcni.attachment import PROTOCOL_VARIABLES, ContainerAttachment
 from harness.libcni.execute import Executor
 from harness.libcni.networks import NetworkList
-from harness.libcni.request import request_config
+from harness.libcni.request import PROTOCOL_VARIABLES, ContainerAttachment, request_config
 from harness.runtime.kubernetes import pod_cni_args
 from skel.strict_json import decode_output
 from skel.versions import CURRENT, VERB_SINCE, at_least

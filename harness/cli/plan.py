@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from harness.libcni.networks import NetworkList
-from harness.runtime.pod_plan import NetworkPlan
+from harness.runtime.pod_networks import NetworkPlan
 from skel.decoders import mac as decode_mac
 from skel.environment import ifname_flaw, parse_cni_args
 from skel.errors import CniError

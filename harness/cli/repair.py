@@ -62,7 +62,7 @@ _HEADINGS = ("NETWORK", "CONTAINER ID", "INTERFACE", "REPAIR")
 
 def _watch(node: "Node", repairing: "NodeRepair") -> None:
     """Repair at every loss, until a signal ends the program. Raises OSError."""
-    from harness.runtime.repair_watch import RepairWatch
+    from harness.runtime.node_repair import RepairWatch
     from netlink.namespace import open_namespace
     from netlink.nft_monitor import LossMonitor
 

@@ -63,7 +63,7 @@ def traceable(name: str, function: Callable[..., object], say: Callable[[str], N
     def carry_out(settings: "Settings", *arguments: Any, **named: Any) -> object:  # noqa: ANN401 -- the verb's own
         if not (settings.trace or settings.trace_files or settings.record or os.environ.get(_OTLP_ENDPOINT)):
             return function(settings, *arguments, **named)
-        from harness.views.tracing import traced
+        from harness.views.trace_formats import traced
 
         with (
             _recorded(name, settings, named, say) as take,

@@ -25,8 +25,7 @@ from harness.libcni.networks import (
 )
 from harness.output import message_of
 from harness.runtime.node import Node
-from harness.runtime.pod_networks import EXPECTED, PodNetworks
-from harness.runtime.pod_plan import NetworkPlan
+from harness.runtime.pod_networks import EXPECTED, NetworkPlan, PodNetworks
 from harness.runtime.pods import PodNetwork
 from harness.runtime.unserved_requests import BANDWIDTH, PORT_MAPPINGS
 from skel.environment import ifname_flaw

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.files import read_regular, write_atomically
-from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.networks import NetworkList
+from harness.libcni.request import ContainerAttachment
 from skel.decoders import choice, dict_of, list_of, raw, string
 from skel.environment import check_container_id, check_ifname, check_network_name
 from skel.errors import CniError

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from fast_stdlib import recorder, span, span_note
-from harness.libcni.attachment import PROTOCOL_VARIABLES
 from harness.libcni.exchange import Exchange
 from harness.libcni.reports import Delegation, Reports
+from harness.libcni.request import PROTOCOL_VARIABLES
 from harness.trace_recorder import TraceRecorder
 from skel.program import start_program
 

@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from fast_stdlib import span
-from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.cache import CachedAttachment, ResultCache
 from harness.libcni.execute import Execution, Executor, PluginError
 from harness.libcni.networks import NetworkList, PluginConfig
 from harness.libcni.outcome import decode_result, decode_versions, require_success, result_in_version
-from harness.libcni.request import request_config
+from harness.libcni.request import ContainerAttachment, request_config
 from skel.errors import CniError, Code
 from skel.versions import CURRENT, VERB_SINCE, at_least
 

@@ -11,12 +11,11 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from fast_stdlib import span
-from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.cache import CachedAttachment, ResultCache
 from harness.libcni.execute import Executor, PluginError
 from harness.libcni.networks import NetworkError, NetworkList, PluginConfig, parse_network_list
 from harness.libcni.outcome import decode_repairs, require_success, result_in_version
-from harness.libcni.request import repair_config, request_config
+from harness.libcni.request import ContainerAttachment, repair_config, request_config
 from skel.errors import CniError
 
 

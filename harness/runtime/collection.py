@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from harness.files import write_atomically
-from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.networks import NetworkError, NetworkList, parse_network_list
 from harness.libcni.operations import Libcni
+from harness.libcni.request import ContainerAttachment
 from harness.output import message_of
 from harness.runtime.leftovers import AttachmentSurvey, Key, TracedAttachment
 

@@ -21,7 +21,7 @@ from firewall.owner import Owner
 from harness.libcni.cache import CachedAttachment, ResultCache
 from harness.libcni.networks import NetworkList
 from harness.libcni.repair import namespace_of
-from harness.runtime.live_namespaces import LiveNamespace, live_namespaces
+from harness.runtime.namespace_state import LiveNamespace, live_namespaces
 from harness.runtime.node import Node
 from harness.runtime.node_snapshot import NODE, THIS_HOST
 from harness.runtime.pods import PodNetwork

@@ -1,6 +1,10 @@
-"""REPAIR of all live attachments of a node, many at a time."""
+"""REPAIR of all live attachments of a node, many at a time.
+
+The life of `cni-harness repair --watch`: wait for a loss, repair, look again.
+"""
 
 import os
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
@@ -19,6 +23,7 @@ from harness.libcni.repair import (
 )
 from harness.runtime.node import Node
 from harness.runtime.sandbox import sandbox_exists
+from netlink.nft_monitor import LossMonitor
 from skel.errors import CniError
 
 _MOST = 32
@@ -154,3 +159,51 @@ def _look_up(known: _Known) -> LiveAttachment | Repair:
     except OSError as error:
         return Repair(cached, netns, RepairOutcome.FAILED, error=f"{error.filename}: {error.strerror}")
     return LiveAttachment(known.cache, cached, netns)
+
+
+_CONFIRM_AFTER_S = (1.0, 4.0, 15.0)
+"""Pauses before the caches are read again, for DELs that were under way during a repair, in seconds."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 60.0
+
+
+class RepairWatch:
+    """Calls `repair` at the start and after every loss, and `confirm` some time after each repair.
+
+    A repair changes the rules that it is told about. So a loss that is announced during a repair may be the repair's
+    own doing, or another program's: it leads to one more repair, which changes nothing if all is in order. Should
+    each repair cause another, the pauses between them grow.
+    """
+
+    def __init__(
+        self,
+        monitor: LossMonitor,
+        *,
+        repair: Callable[[], object],
+        confirm: Callable[[], object],
+        pause: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._monitor = monitor
+        self._repair = repair
+        self._confirm = confirm
+        self._pause = pause
+
+    def run(self) -> None:
+        """Go on until an exception ends it: the one that a signal raises, or an OSError."""
+        repeated = 0
+        while True:
+            self._confirm()
+            self._repair()
+            if self._monitor.wait(0):
+                if repeated:
+                    self._pause(min(_FIRST_PAUSE_S * 2**repeated, _LONGEST_PAUSE_S))
+                repeated += 1
+            else:
+                repeated = 0
+                self._wait_for_loss()
+
+    def _wait_for_loss(self) -> None:
+        for pause in _CONFIRM_AFTER_S:
+            if self._monitor.wait(pause):
+                return
+            self._confirm()
+        self._monitor.wait(None)

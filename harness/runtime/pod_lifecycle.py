@@ -17,8 +17,7 @@ from harness.libcni.execute import Execution
 from harness.libcni.networks import NetworkList
 from harness.output import message_of
 from harness.runtime.node import Node
-from harness.runtime.pod_networks import EXPECTED, PodNetworks, advising, attachment
-from harness.runtime.pod_plan import NetworkPlan
+from harness.runtime.pod_networks import EXPECTED, NetworkPlan, PodNetworks, advising, attachment
 from harness.runtime.pods import Pod, PodNetwork, PodRecordError, new_pod
 from harness.runtime.resolv_conf import pod_resolv_conf
 from harness.runtime.sandbox import create_sandbox, new_sandbox_path

@@ -1,16 +1,20 @@
-"""The networks of a pod: ADD, CHECK and DEL with the arguments on its record, for bare pods and for sandboxes."""
+"""The networks of a pod: their plan, and ADD, CHECK and DEL with the arguments on its record.
+
+It is the same for bare pods and for sandboxes.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fast_stdlib import span
-from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.cache import ResultCache
 from harness.libcni.execute import Execution, Executor, PluginError, PluginNotFoundError
 from harness.libcni.networks import NetworkError, NetworkList, parse_network_list
 from harness.libcni.operations import Libcni
+from harness.libcni.request import ContainerAttachment
 from harness.output import message_of
 from harness.runtime.kubernetes import pod_cni_args
 from harness.runtime.left_links import note_left_links
@@ -22,6 +26,28 @@ from skel.versions import VERB_SINCE, at_least
 
 if TYPE_CHECKING:
     from harness.runtime.namespace_state import NamespaceState
+
+
+@dataclass(frozen=True)
+class NetworkPlan:
+    """A network for a new pod; `cni_args` are added to the pairs of every pod, or replace them."""
+
+    network: NetworkList
+    ifname: str
+    cni_args: Mapping[str, str]
+    capability_args: Mapping[str, object]
+
+    def to_network(self) -> PodNetwork:
+        """Return the record of the network before its ADD."""
+        return PodNetwork(
+            name=self.network.name,
+            ifname=self.ifname,
+            config=self.network.raw.decode(),
+            source=str(self.network.source or ""),
+            cni_args=dict(self.cni_args),
+            capability_args=dict(self.capability_args),
+        )
+
 
 EXPECTED: Final = (PluginError, NetworkError, CniError, OSError)
 """Errors of plugins, configurations and the kernel. Any other exception is a bug of the harness and is not caught."""

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from firewall.owner import Owner
-from harness.runtime.live_namespaces import named_namespaces
-from harness.runtime.namespace_state import NamespaceState, namespace_state
+from harness.runtime.namespace_state import NamespaceState, named_namespaces, namespace_state
 from harness.runtime.node import Node
 from harness.runtime.node_snapshot import NODE, THIS_HOST
 from harness.views.attachments import KnownAttachment

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from harness.libcni.attachment import PROTOCOL_VARIABLES
+from harness.libcni.request import PROTOCOL_VARIABLES
 from harness.output import json_escape, printable
 from harness.shell_command import indented, shell_command
 from harness.views.call_tree import duration

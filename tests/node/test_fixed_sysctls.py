@@ -9,7 +9,7 @@ from harness.libcni.networks import parse_network_list
 from harness.runtime import sandbox
 from harness.runtime.node import Node as HarnessNode
 from harness.runtime.pod_lifecycle import PodRuntime
-from harness.runtime.pod_plan import NetworkPlan
+from harness.runtime.pod_networks import NetworkPlan
 from harness.runtime.sandbox import FIXED_SYSCTLS, create_sandbox, fix_sysctls
 from harness.runtime.site import Site
 from netlink.namespace import remove_namespace

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.cache import ResultCache
 from harness.libcni.networks import parse_network_list
+from harness.libcni.request import ContainerAttachment
 from harness.runtime.cached_pods import cached_pods
 
 LIST = json.dumps({"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "bridge"}]})

@@ -21,7 +21,7 @@ SLOW = ("api", "difflib", "jinja2", "jsonschema", "markupsafe", "netaddr", "pyro
         "harness.validation.validate",
         "harness.cli.add",
         "harness.cli.explain",
-        "harness.views.tracing",
+        "harness.views.trace_formats",
     ],
 )
 def test_ordinary_verbs_load_no_slow_library(module: str) -> None:

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.networks import NetworkList, parse_network_list
+from harness.libcni.request import ContainerAttachment
 from harness.runtime.collection import Collector
 from harness.runtime.leftovers import AttachmentSurvey, AttachmentTrace, TracedAttachment
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from harness.runtime.repair_watch import RepairWatch
+from harness.runtime.node_repair import RepairWatch
 
 if TYPE_CHECKING:
     from netlink.nft_monitor import LossMonitor

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.networks import NetworkList, parse_network_list
-from harness.libcni.request import request_config
+from harness.libcni.request import ContainerAttachment, request_config
 from skel.errors import CniError
 
 ATTACHMENT = ContainerAttachment("pod1", "/run/netns/pod1", "eth0")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.cache import CachedAttachment, ResultCache
 from harness.libcni.networks import parse_network_list
+from harness.libcni.request import ContainerAttachment
 from skel.errors import CniError
 
 NETWORK = parse_network_list(b'{"cniVersion": "1.0.0", "name": "mynet", "plugins": [{"type": "bridge"}]}')

@@ -143,7 +143,7 @@ def test_arrows_of_trace_events_are_in_pairs_and_end_at_events() -> None:
 PROGRAM = """
 import sys
 from pathlib import Path
-from harness.views.tracing import traced
+from harness.views.trace_formats import traced
 import fast_stdlib
 with traced("add", tree=False, files=[Path(each) for each in sys.argv[1:]], say=print):
     with fast_stdlib.span("inner", size=3, names=["a"]):

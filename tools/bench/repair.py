@@ -20,13 +20,12 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from harness.bench.resources import process_tree
-from harness.bench.spawner import Spawner
-from harness.bench.suite_node import serving
-from harness.libcni.attachment import ContainerAttachment
+from harness.bench.suite_node import Spawner, serving
 from harness.libcni.cache import ResultCache
 from harness.libcni.execute import Executor
 from harness.libcni.networks import NetworkList, parse_network_list
 from harness.libcni.operations import Libcni
+from harness.libcni.request import ContainerAttachment
 from harness.runtime.node import Node
 from harness.runtime.site import Site
 from launch.installation import plugin_names

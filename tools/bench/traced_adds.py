@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 import fast_stdlib
-from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.cache import ResultCache
 from harness.libcni.execute import Executor
 from harness.libcni.networks import parse_network_list
 from harness.libcni.operations import Libcni
+from harness.libcni.request import ContainerAttachment
 from harness.trace_recorder import TraceRecorder
 from harness.views.call_tree import TreePrinter
 

@@ -13,8 +13,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from harness.bench.resources import ControlGroup, control_group
-from harness.bench.spawner import Spawner
-from harness.bench.suite_node import serving
+from harness.bench.suite_node import Spawner, serving
 from harness.runtime.site import Site
 from tools.bench.traced_adds import NETWORK, add, delete, own_seconds, verb
 

@@ -8,7 +8,7 @@ from harness.libcni.networks import NetworkList, parse_network_list
 from harness.runtime.node import Node
 from harness.runtime.node_snapshot import take_node
 from harness.runtime.pod_lifecycle import PodRuntime
-from harness.runtime.pod_plan import NetworkPlan
+from harness.runtime.pod_networks import NetworkPlan
 from harness.snapshot import differences
 from tools.soak.suite import write_launchers
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypedDict
 
 from harness.conformance.subject import Subject
-from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.execute import Execution, execution_of, inherited
-from harness.libcni.request import request_config
+from harness.libcni.request import ContainerAttachment, request_config
 from harness.runtime.kubernetes import pod_cni_args
 from skel.strict_json import decode_json, decode_output
 

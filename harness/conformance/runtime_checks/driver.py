@@ -11,11 +11,11 @@ from typing import Final
 from harness.conformance.runtime_checks.networks import FIRST, NETWORKS, RecordedNetwork
 from harness.conformance.runtime_checks.recorder import install
 from harness.conformance.runtime_checks.records import Records, Report, add_report, read_records
-from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.cache import ResultCache
 from harness.libcni.execute import Executor, PluginError
 from harness.libcni.networks import NetworkError, NetworkList, read_network_file
 from harness.libcni.operations import Libcni, plugin_versions
+from harness.libcni.request import ContainerAttachment
 from harness.output import message_of
 from harness.runtime.node import Node
 from harness.runtime.site import Site

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.conformance.runtime_checks.driver import RuntimeDriver
-from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.execute import PluginError
 from harness.libcni.networks import NetworkList, parse_network_list, read_network_file
 from harness.libcni.outcome import decode_result
+from harness.libcni.request import ContainerAttachment
 from skel.errors import CniError, Code
 from tests.conformance.faulty_runtimes.fault import Fault, FaultyLibcni, Request
 

@@ -5,11 +5,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.cache import ResultCache
 from harness.libcni.execute import Executor
 from harness.libcni.networks import NetworkList, parse_network_list
 from harness.libcni.operations import Libcni, plugin_versions
+from harness.libcni.request import ContainerAttachment
 from tests.cli import SYSTEM_PYTHON
 from tests.nodes import HANG
 

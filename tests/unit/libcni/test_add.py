@@ -2,9 +2,9 @@
 
 import pytest
 
-from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.execute import PluginError, PluginNotFoundError
 from harness.libcni.networks import parse_network_list
+from harness.libcni.request import ContainerAttachment
 from skel.errors import CniError
 from tests.unit.libcni.recorder import FAILURE, POD1, Node, names, network
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.execute import PluginError
+from harness.libcni.request import ContainerAttachment
 from skel.errors import CniError
 from tests.unit.libcni.recorder import FAILURE, POD1, Node, network
 

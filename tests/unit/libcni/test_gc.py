@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.networks import parse_network_list
+from harness.libcni.request import ContainerAttachment
 from tests.unit.libcni.recorder import FAILURE, POD1, Node, names, network
 
 

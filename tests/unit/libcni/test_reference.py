@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.libcni.attachment import ContainerAttachment
 from harness.libcni.cache import ResultCache
 from harness.libcni.execute import Executor, PluginError
 from harness.libcni.networks import NetworkList, parse_network_list
 from harness.libcni.operations import Libcni, plugin_versions
+from harness.libcni.request import ContainerAttachment
 from harness.validation.validate import validate
 from tests.unit.libcni.recorder import BARE_POD1, POD1
 
