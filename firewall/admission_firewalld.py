@@ -87,7 +87,7 @@ def is_running(environ: Mapping[str, str]) -> bool:
     """Tell whether firewalld is on the system bus. Raises FirewalldError if the bus does not answer."""
     try:
         with connected(environ) as bus:
-            return bus.has_firewalld()
+            return bool(bus.ask_bus("NameHasOwner", _NAME))
     except FirewalldEndedError:
         return False
 
@@ -140,7 +140,7 @@ def connected(environ: Mapping[str, str]) -> Iterator["Bus"]:
         raise FirewalldEndedError(errno.ENOENT, f"no D-Bus at {address}: {error}") from None
     with connection:
         bus = Bus(connection, address, deadline)
-        bus.greet()
+        bus.ask_bus("Hello")  # without it, the bus passes on no other message
         yield bus
 
 
@@ -157,14 +157,6 @@ class Bus:
         self._parser = Parser()
         self._serial = 0
 
-    def greet(self) -> None:
-        """Send the first message, without which the bus passes on no other. Raises FirewalldError."""
-        self._ask_bus("Hello")
-
-    def has_firewalld(self) -> bool:
-        """Tell whether firewalld is on the bus. Raises FirewalldError."""
-        return bool(self._ask_bus("NameHasOwner", _NAME))
-
     def ask(self, method: str, *arguments: str) -> object:
         """Return the first value of firewalld's answer to a method of its zones.
 
@@ -175,7 +167,8 @@ class Bus:
         zones = DBusAddress(_PATH, _NAME, f"{_NAME}.zone")
         return self._answer(zones, method, arguments, f"firewalld does not answer {method}")
 
-    def _ask_bus(self, method: str, *arguments: str) -> object:
+    def ask_bus(self, method: str, *arguments: str) -> object:
+        """Return the first value of the bus's own answer. Raises FirewalldError."""
         from jeepney import DBusAddress
 
         silence = f"the D-Bus at {self._address} does not answer"

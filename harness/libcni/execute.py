@@ -85,10 +85,6 @@ def execution_of(  # noqa: PLR0913 -- a run, its limits and its observer
     )
 
 
-def _protocol(environment: Mapping[str, str]) -> dict[str, Any]:
-    return {name: environment[name] for name in PROTOCOL_VARIABLES if name in environment}
-
-
 class PluginError(Exception):
     """A failed plugin: it printed an error object (SPEC.md section 5), or broke the protocol.
 
@@ -186,7 +182,8 @@ class Executor:
     ) -> Execution:
         """Run the plugin in a span, the parent of the plugin's own spans. Raises as `_execution`."""
         name = "ExecPluginWithResult" if environment.get("CNI_COMMAND") == "ADD" else "ExecPluginWithoutResult"
-        with span(name, waits=True, path=str(path), stdin=stdin.decode(errors="replace"), **_protocol(environment)):
+        protocol: dict[str, Any] = {key: environment[key] for key in PROTOCOL_VARIABLES if key in environment}
+        with span(name, waits=True, path=str(path), stdin=stdin.decode(errors="replace"), **protocol):
             environment["TRACEPARENT"] = taking.traceparent()
             try:
                 execution = self._execution(type, path, environment, stdin, lambda: reports.pass_on(taking))

@@ -135,7 +135,7 @@ def survey(node: Node, networks: Iterable[NetworkList] = ()) -> AttachmentSurvey
     live = live_namespaces(node)
     _note_links(links, live, gathered)
     _note_firewall(node, gathered)
-    recorded = _containers_on_record(node)
+    recorded = {pod.container_id for pod in node.pods.all()}
     attachments = gathered.merged()
     for each in attachments:
         each.is_ours = each.container_id in recorded
@@ -251,11 +251,6 @@ def _addresses_in(words: str) -> Iterator[str]:
             yield str(ip_address(word))
         except ValueError:
             continue
-
-
-def _containers_on_record(node: Node) -> set[str]:
-    """Return the containers of all pods. Raises PodRecordError."""
-    return {pod.container_id for pod in node.pods.all()}
 
 
 def _reason_to_live(known: TracedAttachment, live: Iterable[LiveNamespace]) -> str:

@@ -21,15 +21,15 @@ _NEW: Final = "new"
 _USUAL_NAMESPACE: Final = "default"
 
 
-def pod_label(pod: Pod) -> str:
-    """Return a pod's label in a snapshot: its name, or `NAMESPACE:NAME` if the name alone is ambiguous."""
-    plain = pod.namespace == _USUAL_NAMESPACE and pod.name not in {NODE, FILES}
-    return pod.name if plain else f"{pod.namespace}:{pod.name}"
+def label_of(pod: str) -> str:
+    """Return the label in a snapshot of a pod, such as `default/pod1`: `NAMESPACE:NAME` if the name is ambiguous."""
+    namespace, _, name = pod.partition("/")
+    return name if namespace == _USUAL_NAMESPACE and name not in {NODE, FILES} else f"{namespace}:{name}"
 
 
 def namespaces_of(node: Node, pods: Iterable[Pod]) -> dict[str, str]:
     """Return the network namespaces of the node and of pods, by label."""
-    return {NODE: node.netns or THIS_HOST} | {pod_label(pod): pod.netns for pod in pods if pod.netns}
+    return {NODE: node.netns or THIS_HOST} | {label_of(pod.title): pod.netns for pod in pods if pod.netns}
 
 
 def take_node(node: Node, pods: Iterable[Pod], folders: Sequence[Path] = ()) -> Snapshot:

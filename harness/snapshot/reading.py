@@ -188,7 +188,8 @@ def _read_once(namespace: Namespace, others: Mapping[str, Namespace]) -> Reading
             undo.enter_context(entered(namespace))
             _read(reading, _Tools(reading, undo))
             # Last: namespaces have numbers only once their links were listed.
-            reading.labels = _labels(others)
+            numbers = {label: namespace_id(other) for label, other in others.items()}
+            reading.labels = {number: label for label, number in numbers.items() if number is not None}
     except SnapshotError:
         raise
     except OSError as error:
@@ -248,11 +249,6 @@ def _firewall(found: dict[str, Things], entries: Sequence[Mapping[str, Any]] | N
         found |= nftables(entries, shared)
     found["iptables rules"] = {**shared.rules, **legacy.rules}
     found["iptables tables"], found["iptables chains"] = legacy.tables_and_chains()
-
-
-def _labels(others: Mapping[str, Namespace]) -> dict[int, str]:
-    numbers = {label: namespace_id(other) for label, other in others.items()}
-    return {number: label for label, number in numbers.items() if number is not None}
 
 
 # Most namespaces of a conformance run are new. There a message takes a hundredth of a tool's time.

@@ -65,7 +65,8 @@ def _forwarding(state: NodeState, alive: list[KnownAttachment]) -> Iterator[Faul
                 name = f"net.{family}.conf.{link.name.replace('.', '/')}.forwarding"
                 off.setdefault(name, []).append(attachment.pod or attachment.container_id)
     for key, pods in off.items():
-        what = f"{key} is 0: the node forwards no packets of {_number(pods)}"
+        whose = f"{len(set(pods))} pods" if len(set(pods)) > 1 else pods[0]
+        what = f"{key} is 0: the node forwards no packets of {whose}"
         cause = "another program set it, or sysctl settings were loaded again"
         set_again = state.commands.run(f"sysctl -w {key}=1")
         yield Fault("forwarding-off", key, tuple(dict.fromkeys(pods)), what, cause, set_again)
@@ -85,16 +86,12 @@ def _lost(state: NodeState, attachment: KnownAttachment, lines: list[str]) -> It
             what = f"the firewall does not admit {address.ip} of {attachment.name}"
             yield Fault("admission-lost", str(address.ip), pod, what, cause, repair)
     published = {(each.host_port, each.protocol) for each in published_ports(state.snapshot, NODE)}
-    for port, protocol in _wanted_ports(attachment):
+    has_portmap = any(each.get("type") == "portmap" and _takes_ports(each) for each in plugins)
+    wanted = host_ports(attachment.network.capability_args.get(PORT_MAPPINGS)) if has_portmap else ()
+    for port, protocol in wanted:
         if (port, protocol) not in published:
             what = f"port {port}/{protocol} of the node does not lead to {attachment.name}"
             yield Fault("port-mapping-lost", f"{port}/{protocol}", pod, what, cause, repair)
-
-
-def _wanted_ports(attachment: KnownAttachment) -> Iterator[tuple[int, str]]:
-    if not any(each.get("type") == "portmap" and _takes_ports(each) for each in plugins_of(attachment.network)):
-        return
-    yield from host_ports(attachment.network.capability_args.get(PORT_MAPPINGS))
 
 
 def _takes_ports(plugin: Mapping[str, Any]) -> bool:
@@ -153,11 +150,6 @@ def _is_firewalld(plugin: Mapping[str, Any], state: NodeState) -> bool:
     """Tell whether firewalld admits pods: it does so by zones, which no address in a rule shows."""
     tables = state.snapshot.section(NODE, "nft tables")
     return plugin.get("backend") == "firewalld" or (not plugin.get("backend") and "inet firewalld" in tables)
-
-
-def _number(pods: list[str]) -> str:
-    count = len(set(pods))
-    return f"{count} pods" if count > 1 else pods[0]
 
 
 def check_leftovers(state: NodeState, node: Node, networks: Iterable[NetworkList]) -> Iterator[Fault]:

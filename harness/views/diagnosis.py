@@ -14,7 +14,7 @@ from harness.libcni.networks import NetworkError, NetworkList, network_files, re
 from harness.runtime.node import Node
 from harness.views.checks_node import check_leftovers, check_node
 from harness.views.checks_pod import check_pods
-from harness.views.node_state import Commands, Fault, NodeState, read_node_state
+from harness.views.node_state import Fault, NodeState, read_node_state
 
 _SETTLE_S = 1.0
 """Seconds between two readings. Pods that come or go meanwhile look faulty in one of them only."""
@@ -61,7 +61,10 @@ def _examine(scope: Scope, versions_of: VersionsOf, warn: Callable[[str], object
     if scope.conf_dir is not None:
         faults += _check_lists(scope.conf_dir, scope.bin_dirs, versions_of)
     if (failure := scope.network_error()) is not None:
-        faults.append(_not_ready(state.commands, failure))
+        # By the kubelet's words: it starts no pod on a network.
+        cause = "the first network list is missing or invalid, or the STATUS of one of its plugins is an error"
+        remedy = f"end the error: `{state.commands.harness('status')}` repeats it"
+        faults.append(Fault("node-not-ready", "NetworkReady", (), failure, cause, remedy))
     if scope.state_dir is not None:
         faults += _check_runtimes(scope.state_dir, versions_of)
     return faults, state
@@ -105,13 +108,6 @@ def _check_runtimes(state_dir: Path, versions_of: VersionsOf) -> Iterator[Fault]
         what = f"{path} is of another release than this program"
         cause = "an upgrade without `install`: the server does not serve it"
         yield Fault("server-old", str(path), (), what, cause, "cni-harness install")
-
-
-def _not_ready(commands: Commands, failure: str) -> Fault:
-    """Return the fault of a node whose network is not ready, by the kubelet's words: it starts no pod on a network."""
-    cause = "the first network list is missing or invalid, or the STATUS of one of its plugins is an error"
-    remedy = f"end the error: `{commands.harness('status')}` repeats it"
-    return Fault("node-not-ready", "NetworkReady", (), failure, cause, remedy)
 
 
 def _readable_lists(conf_dir: Path, on_error: Callable[[NetworkError], object]) -> list[NetworkList]:

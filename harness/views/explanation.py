@@ -8,9 +8,10 @@ from markupsafe import Markup
 
 from harness.html_page import rendered
 from harness.output import printable
+from harness.runtime.node_snapshot import label_of
 from harness.views.attachments import KnownAttachment
 from harness.views.call_tree import duration
-from harness.views.recorded_runs import ListedNetwork, RecordedRun, label_of
+from harness.views.recorded_runs import ListedNetwork, RecordedRun
 from harness.views.run_steps import (
     ExecutedPlugin,
     Step,

@@ -228,7 +228,8 @@ class _Walk:
             if rule.handle or rule.verdict == "drop":
                 elements = f"; {', '.join(map(str, rule.elements))}" if rule.elements else ""
                 self.tell(place.label, "rules", f"{hook}: {rule.chain}: {rule.rule}{elements}")
-        if (before.source, before.destination, before.port) != _addresses(self.packet):
+        now = self.packet
+        if (before.source, before.destination, before.port) != (now.source, now.destination, now.port):
             self.tell(place.label, "translation", f"{_ends(before)} becomes {_ends(self.packet)}")
         if decision.verdict != "accept":
             last = decision.matched[-1] if decision.matched else None
@@ -277,10 +278,6 @@ class _Walk:
         if not name:
             raise _End("dropped", place.label, f"no route to {self.packet.destination}")
         return name
-
-
-def _addresses(packet: Packet) -> tuple[Address, Address, int | None]:
-    return packet.source, packet.destination, packet.port
 
 
 def _ends(packet: Packet) -> str:

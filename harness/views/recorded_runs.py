@@ -17,9 +17,8 @@ from harness.libcni.networks import NetworkError, load_networks
 from harness.locations import own_version
 from harness.output import message_of
 from harness.runtime.node import Node
-from harness.runtime.node_snapshot import NODE, THIS_HOST, new_sandbox_state, node_differences
+from harness.runtime.node_snapshot import NODE, THIS_HOST, label_of, new_sandbox_state, node_differences
 from harness.snapshot import Snapshot, take
-from harness.snapshot.state import FILES
 from harness.views.attachments import KnownAttachment, known_attachments
 from harness.views.namespaces import read_namespaces
 from harness.views.run_steps import pods_of, read_spans
@@ -101,13 +100,6 @@ class RecordedRun:
             )
         except _UNREADABLE as error:
             raise RunRecordError(f"not the record of a run: {error!r}") from error
-
-
-def label_of(pod: str) -> str:
-    """Return the label of a pod, such as `default/pod1`, in the changes of a run."""
-    namespace, _, name = pod.partition("/")
-    plain = namespace == "default" and name not in {NODE, FILES}
-    return name if plain else f"{namespace}:{name}"
 
 
 class RecordedRuns:

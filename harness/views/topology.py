@@ -113,7 +113,11 @@ def build_topology(
             netns=view.path,
             pods=tuple(dict.fromkeys(each.pod or each.container_id for each in view.attachments)),
             links=tuple(_link(link, view, views, known) for link in view.state.links if _is_shown(link, view.state)),
-            routes=tuple(_route(route, view.state) for route in view.state.main_routes() if _is_shown_route(route)),
+            routes=tuple(
+                _route(route, view.state)
+                for route in view.state.main_routes()
+                if not (route.dst.is_link_local or route.dst.is_multicast)
+            ),
         )
         for label, view in views.items()
     }
@@ -141,10 +145,6 @@ def _link(
         peer=view.peers.get(link.name),
         owner=owner_of(link, view, views, known),
     )
-
-
-def _is_shown_route(route: KernelRoute) -> bool:
-    return not (route.dst.is_link_local or route.dst.is_multicast)
 
 
 def _route(route: KernelRoute, state: NamespaceState) -> str:
