@@ -91,9 +91,8 @@ def check(args: Args[StaticConfig]) -> None:
             raise CniError(Code.INTERNAL, message)
 
 
-def nothing(args: Args[StaticConfig]) -> None:
+def nothing(_: Args[StaticConfig]) -> None:
     """Do nothing: no address is reserved anywhere."""
-    del args
 
 
 def status(args: Args[StaticConfig]) -> None:

@@ -46,9 +46,6 @@ def command(settings: Settings, *, pods: tuple[str, ...], namespace: str, jobs: 
         networks = [{"name": network.name, "ifname": network.ifname, "error": text} for network, text in found]
         document.append({"name": name, "namespace": where, "networks": networks})
         rows += [[name, network.name, interface(network), text or "ok"] for network, text in found]
-    settings.emit({"pods": document}, TextTable(_HEADINGS, rows, "CHECK"))
+    settings.emit({"pods": document}, TextTable(("POD", "NETWORK", "INTERFACE", "CHECK"), rows, "CHECK"))
     wrong = [text for _, found in done for _, text in found if text]
     return 1 if wrong or len(done) < len(wanted) else 0
-
-
-_HEADINGS = ("POD", "NETWORK", "INTERFACE", "CHECK")

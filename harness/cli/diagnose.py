@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from harness.runtime.node import Node
     from harness.views.diagnosis import Scope
 
-_HEADINGS = ("CHECK", "FAULT", "CAUSE", "REMEDY")
-
 
 @verb("diagnose")
 @click.argument("pod", required=False, shell_complete=complete_pod)
@@ -40,7 +38,7 @@ def command(settings: Settings, *, pod: str | None, cache_dirs: tuple[Path, ...]
         faults = [fault for fault in faults if title in fault.pods or not fault.pods]
     document = {"faults": [{**fault._asdict(), "pods": list(fault.pods)} for fault in faults]}
     rows = [[fault.check, fault.what, fault.cause, fault.remedy] for fault in faults]
-    settings.emit(document, TextTable(_HEADINGS, rows))
+    settings.emit(document, TextTable(("CHECK", "FAULT", "CAUSE", "REMEDY"), rows))
     if not faults and settings.is_table:
         say(f"No fault found: {len(state.known)} attachments examined")
     return 1 if faults else 0

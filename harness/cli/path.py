@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from harness.views.path import PathResult
     from harness.views.path_network import PathNamespace, PathNamespaces
 
-_HEADINGS = ("PLACE", "STEP", "WHAT")
 _PROTOCOLS = {"tcp": 6, "udp": 17, "sctp": 132}
 _UNSPECIFIED: dict[int, IPv4Address | IPv6Address] = {4: IPv4Address(0), 6: IPv6Address(0)}
 _HIGHEST_PORT = 65535
@@ -63,7 +62,7 @@ def command(
         if not protocol:
             protocol = 1 if destination.version == 4 else 58  # noqa: PLR2004 -- ICMP, ICMPv6
         result = find_path(namespaces, origin, Packet(_UNSPECIFIED[destination.version], destination, protocol, number))
-    settings.emit(_document(result), TextTable(_HEADINGS, [[*hop] for hop in result.hops]))
+    settings.emit(_document(result), TextTable(("PLACE", "STEP", "WHAT"), [[*hop] for hop in result.hops]))
     if settings.is_table and result.mtu:
         say(f"Smallest MTU: {result.mtu} ({result.mtu_at})")
     return {"delivered": 0, "leaves": 0, "unsure": 2}.get(result.verdict, 1)

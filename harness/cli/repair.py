@@ -53,11 +53,9 @@ def command(settings: Settings, *, names: tuple[str, ...], cache_dirs: tuple[Pat
     with node.in_use():
         repairs = repairing.repair()
     document = [_document(each) for each in repairs]
-    settings.emit({"attachments": document}, TextTable(_HEADINGS, [_row(each) for each in repairs], "REPAIR"))
+    headings = ("NETWORK", "CONTAINER ID", "INTERFACE", "REPAIR")
+    settings.emit({"attachments": document}, TextTable(headings, list(map(_row, repairs)), "REPAIR"))
     return 1 if any(_is_failure(each) for each in repairs) else 0
-
-
-_HEADINGS = ("NETWORK", "CONTAINER ID", "INTERFACE", "REPAIR")
 
 
 def _watch(node: "Node", repairing: "NodeRepair") -> None:
@@ -121,6 +119,5 @@ def _document(repair: "Repair") -> dict[str, object]:
 
 def _row(repair: "Repair") -> Sequence[str]:
     attachment = repair.cached.attachment
-    problem = repair.problem
-    shown = str(repair.outcome) if not problem else f"{repair.outcome}: {problem}"
+    shown = f"{repair.outcome}: {repair.problem}" if repair.problem else str(repair.outcome)
     return [repair.cached.network, attachment.container_id, attachment.ifname, shown]

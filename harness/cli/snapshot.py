@@ -12,7 +12,6 @@ from harness.output import TextTable, say
 if TYPE_CHECKING:
     from harness.snapshot import Snapshot
 
-_HEADINGS = ("PLACE", "WHAT", "STATE")
 _COUNTED = ("sysctls",)
 """Shown as a number: sysctls are hundreds, and most have their value of the machine's start."""
 
@@ -67,7 +66,7 @@ def command(
         snapshot = take_node(node, wanted, folders)
     for line in snapshot.missing:
         say(line)
-    settings.emit(snapshot.to_document(), TextTable(_HEADINGS, _rows(snapshot)))
+    settings.emit(snapshot.to_document(), TextTable(("PLACE", "WHAT", "STATE"), _rows(snapshot)))
 
 
 def _labelled(text: str) -> tuple[str, str]:

@@ -41,11 +41,17 @@ _PORT_FILTER = _for_port(dhcpv4.CLIENT_PORT)
 
 
 class Wire(Closing):
-    """A pod's link to the servers of one family."""
+    """A pod's link to the servers of one family, by a socket."""
+
+    _socket: socket.socket
+
+    def close(self) -> None:
+        """Close; a second call does nothing."""
+        self._socket.close()
 
     def fileno(self) -> int:
         """Return the descriptor to wait on for answers."""
-        raise NotImplementedError
+        return self._socket.fileno()
 
     def send(self, message: bytes, mac: str) -> None:
         """Send a message, to the hardware address `mac`, or to all servers if it is "". Raises OSError."""
@@ -82,13 +88,9 @@ class Packets(Wire):
 
     def close(self) -> None:
         """Close both; a second call does nothing."""
-        self._socket.close()
+        super().close()
         if self._absorber is not None:
             self._absorber.close()
-
-    def fileno(self) -> int:
-        """Return the descriptor of the packets."""
-        return self._socket.fileno()
 
     def send(self, message: bytes, mac: str) -> None:
         """Send an IP packet."""
@@ -119,14 +121,6 @@ class Datagrams(Wire):
             self.close()
             raise
         self._servers = (dhcpv6.SERVERS, dhcpv6.SERVER_PORT, 0, ifindex)
-
-    def close(self) -> None:
-        """Close; a second call does nothing."""
-        self._socket.close()
-
-    def fileno(self) -> int:
-        """Return the descriptor."""
-        return self._socket.fileno()
 
     def send(self, message: bytes, mac: str) -> None:
         """Send to all servers: a client unicasts only if it was told to (RFC 8415 section 18.2)."""
