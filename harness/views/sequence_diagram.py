@@ -52,12 +52,8 @@ def arrows(steps: Sequence[Step]) -> list[Arrow]:
 def lanes_of(found: Sequence[Arrow]) -> list[str]:
     """Return the lanes of arrows: kubelet, runtime, each plugin in the order of its first call, the kernel."""
     named = dict.fromkeys(lane for arrow in found for lane in (arrow.source, arrow.target))
-    ends = (KUBELET, RUNTIME, KERNEL)
-    return [
-        *(lane for lane in ends[:2] if lane in named),
-        *(lane for lane in named if lane not in ends),
-        *(lane for lane in ends[2:] if lane in named),
-    ]
+    places = {KUBELET: 0, RUNTIME: 1, KERNEL: 3}
+    return sorted(named, key=lambda lane: places.get(lane, 2))  # it keeps the order of the plugins
 
 
 def _inside(step: Step, lane: str) -> Iterator[Arrow]:
