@@ -11,8 +11,7 @@ from click.core import ParameterSource
 
 from harness.cli.option_types import EXECUTABLE, Duration
 from harness.cli.options import Settings, complete_network
-from harness.output import emit, write
-from harness.table import TextTable
+from harness.output import TextTable, emit, write
 
 if TYPE_CHECKING:
     from harness.conformance.catalogue import Check

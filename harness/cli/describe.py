@@ -9,7 +9,7 @@ from harness.cli.kubectl import age, named_pod
 from harness.cli.kubelet_node import is_running
 from harness.cli.manifest_pods import one_pod, requests_without_effect
 from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
-from harness.output import on_one_line, write
+from harness.output import TextTable, on_one_line, write
 
 if TYPE_CHECKING:
     from api.container import V1Container
@@ -43,8 +43,6 @@ def command(settings: Settings, *, pod: str, namespace: str) -> int:
             lines.append(_line("Kubelet", "<none>: containers are neither restarted nor probed"))
         write("\n".join(lines))
         return 0
-    from harness.output import TextTable
-
     document = pod_document(described, status) | {"events": [each.encode() for each in events]}
     settings.emit(document, TextTable((), []))
     return 0

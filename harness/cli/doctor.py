@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from harness.cli.options import Settings, verb
 from harness.output import TextTable, say
-from launch.installation import DEFAULT_SOCKET
+from launch.installation import DEFAULT_SOCKET, plugin_names
 
 if TYPE_CHECKING:
     from harness.install.doctor import ExaminedRuntime
@@ -22,7 +22,6 @@ def command(settings: Settings) -> int:
     from harness.install.files import installed
     from harness.install.runtime_configs import runtime_configs
     from launch.distributions import declared
-    from launch.installation import plugin_names
 
     versions_of = versions_by_asking()
     runtimes = [examine(config, versions_of) for config in runtime_configs()]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import Settings, verb
-from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, DEFAULT_STATE_DIR
+from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, DEFAULT_STATE_DIR, OWN_CONF_DIR
 from harness.output import TextTable, say
 
 if TYPE_CHECKING:
@@ -98,7 +98,6 @@ def _say_who_executes(settings: Settings, folder: Path) -> list[dict[str, object
 
 def _list(name: str, conf_dir: Path) -> "dict[Path, Content]":
     from harness.install.files import Content
-    from harness.locations import OWN_CONF_DIR
 
     own = {path.name: path for path in sorted(OWN_CONF_DIR.glob("*.conflist"))}
     if name not in own:

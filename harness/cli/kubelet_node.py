@@ -12,7 +12,7 @@ import click
 from fast_stdlib import recorder
 from harness.cli.option_types import time_option
 from harness.cli.options import Settings, warn
-from harness.files import write_atomically
+from harness.files import LockHeldError, locked, write_atomically
 from harness.locations import DEFAULT_BIN_DIR
 from harness.output import say
 
@@ -79,8 +79,6 @@ def node_name(settings: Settings) -> str:
 
 def is_running(settings: Settings) -> bool:
     """Tell whether a kubelet, or another verb in its place, works on the node now."""
-    from harness.files import LockHeldError, locked
-
     lock = settings.kubelet_paths().lock
     if not lock.exists():
         return False
@@ -147,8 +145,6 @@ def open_kubelet(
 
 def _take_lock(stack: ExitStack, lock: Path) -> None:
     """Hold the node's kubelet lock until `stack` ends. Raises BusyError."""
-    from harness.files import LockHeldError, locked
-
     for _ in range(_LOCK_TRIES):
         with suppress(LockHeldError):
             stack.enter_context(locked(lock, wait=False))

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,6 @@ from harness.cli.options import Settings, complete_pod, namespace_option, needs_
 from harness.files import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from api.container import V1Container
     from api.pod import V1Pod
     from api.status import V1PodStatus
@@ -105,7 +103,7 @@ def _waits(status: "V1PodStatus", name: str) -> bool:
     )
 
 
-def _followed(log: Path, offset: int, has_ended: "Callable[[], bool]") -> Iterator[bytes]:
+def _followed(log: Path, offset: int, has_ended: Callable[[], bool]) -> Iterator[bytes]:
     """Yield new lines until the container has ended, and all of its lines were read."""
     with open(open_regular(log), "rb") as file:  # noqa: PTH123 -- an open file
         file.seek(offset)

@@ -1,7 +1,7 @@
 """Bridges of pods' networks that remain on the node after the pods are deleted; `del --prune` removes them."""
 
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 from harness.files import naming
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from harness.runtime.node import Node
     from harness.runtime.pods import PodNetwork
 
@@ -54,7 +52,7 @@ def _lines(path: Path) -> frozenset[str]:
     return frozenset(path.read_text().split())
 
 
-def note_left_links(node: "Node", networks: "Iterable[PodNetwork]", warn: "Callable[[str], None]") -> None:
+def note_left_links(node: "Node", networks: "Iterable[PodNetwork]", warn: Callable[[str], None]) -> None:
     """Record the interfaces of a deleted pod's networks that are still on the node, for a later `del --prune`.
 
     Inside `Node.in_use` only. `warn` gets a line for each interface that cannot be recorded.

@@ -14,7 +14,7 @@ from harness.conformance.finding import NOT_JUDGED, Finding, Outcome
 from harness.conformance.reproduce import Arguments, clean_command, command_of
 from harness.conformance.sentences import Sentence
 from harness.conformance.subject import Subject
-from harness.output import TextTable, printable
+from harness.output import printable
 
 TOLD: Final = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN)
 """The outcomes that are told in full."""
