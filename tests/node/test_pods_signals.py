@@ -140,7 +140,10 @@ def test_interrupted_add_keeps_its_pod_locked_until_it_ends(cli: Cli) -> None:
 
     with cli.background("add", "pod1") as add:
         until(slow.started.exists)
-        for number in (signal.SIGHUP, *ENDING):
+        add.send_signal(signal.SIGHUP)
+        assert add.stderr is not None
+        assert "Interrupted" in add.stderr.readline()
+        for number in ENDING:
             add.send_signal(number)
         with cli.background("del", "pod1") as delete:
             until(lambda: waits_for_a_lock(delete.pid) or delete.poll() is not None)
