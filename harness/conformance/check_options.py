@@ -1,7 +1,7 @@
-"""The options of a run's checks, with two objects that all checks share: the request to stop, and counted time-outs."""
+"""The options of a run's checks, with what all checks of a plugin share: the request to stop, time-outs, leftovers."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
@@ -122,6 +122,8 @@ class CheckOptions:
     """Checks see results with the cniVersion of the request: that it is wrong is another check's finding."""
     hangs: Hangs = field(default_factory=Hangs, compare=False)
     """The time-outs of the plugin so far."""
+    usual_leftovers: dict[str, Counter[tuple[str, str, str]]] = field(default_factory=dict, compare=False)
+    """What an ordinary ADD and DEL of the plugin leave, by version of the list, as far as it is known."""
     stop: StopRequest = field(default_factory=StopRequest, compare=False)
     """Ends a run before its last check."""
     keeps: bool = False
@@ -132,3 +134,7 @@ class CheckOptions:
     """Whether packets that the node forwards flow during each check."""
     pod_interface: bool = False
     """Whether the containers of an IPAM plugin have their interface, on one network with the node."""
+
+    def for_next_plugin(self) -> "CheckOptions":
+        """Return these options with nothing known of a plugin yet."""
+        return replace(self, hangs=Hangs(), usual_leftovers={})

@@ -12,7 +12,7 @@ from traceback import format_exc
 from typing import Any, NamedTuple
 
 from harness.conformance.catalogue import Check
-from harness.conformance.check_options import CheckOptions, Hangs
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.checks import all_checks
 from harness.conformance.engine.discovery import in_common_version, with_delegates, with_profile
 from harness.conformance.engine.examiner import Examiner
@@ -130,7 +130,7 @@ class _Suite:
         if label not in self._examiners:
             subject = with_delegates(subject, self._folder, self._options)
             # Items may be selected alone: only the cause that concerns nearly all of them may have one skipped.
-            options, causes = replace(self._options, hangs=Hangs()), PREREQUISITES[:1]
+            options, causes = self._options.for_next_plugin(), PREREQUISITES[:1]
             self._examiners[label] = Examiner(
                 subject, all_checks(), state_dir=self._folder, options=options, causes=causes
             )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.conformance.catalogue import Check
-from harness.conformance.check_options import CheckOptions, Hangs, StoppedError
+from harness.conformance.check_options import CheckOptions, StoppedError
 from harness.conformance.engine.attempt import without_node
 from harness.conformance.engine.discovery import in_common_version, with_delegates, with_profile
 from harness.conformance.engine.examiner import Examiner
@@ -132,7 +132,7 @@ class ConformanceRun:
         findings: list[Finding] = [] if found is None else found
         self.left_for_good.clear()
         for subject in subjects:
-            options = replace(self.options, hangs=Hangs())  # time-outs are counted for each plugin
+            options = self.options.for_next_plugin()
             if options.stop.is_requested:
                 break
             with suppress(StoppedError):
