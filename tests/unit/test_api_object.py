@@ -18,7 +18,7 @@ def test_keys_are_the_names_in_camel_case_with_initialisms() -> None:
     assert {"hostIP", "podIPs"} <= V1PodStatus._fields.keys()
 
 
-def test_what_was_decoded_is_encoded() -> None:
+def test_a_decoded_spec_is_encoded_as_the_same_document() -> None:
     document = {"hostPID": True, "enableServiceLinks": False, "hostAliases": [{"ip": "::1", "hostnames": ["a"]}]}
 
     spec = V1PodSpec.decode(document)
