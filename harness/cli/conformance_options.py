@@ -136,7 +136,7 @@ class ConformanceOptions:
         "--jobs",
         decides=False,
         show_default=False,
-        help="How many checks at a time, each on a node of its own.  [default: one for each processor; 1 with --watch]",
+        help="How many checks at a time, each on a node of its own.  [default: two for each processor; 1 with --watch]",
     )
     repeat: int = _number("--repeat", default=1, help="How often each check runs, to find what fails only sometimes.")
     timeout: float = _option(

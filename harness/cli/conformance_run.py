@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _SECONDS: Final = 10.0
 """The time between two lines, if stderr is no terminal."""
 
+_JOBS_OF_A_PROCESSOR: Final = 2
+"""Checks wait for the kernel and for time-outs about as long as they compute."""
 _ENOUGH: Final = 8
 """Checks that tell how long one takes."""
 _NOTICE: Final = b"Interrupted: running checks end, then the report is written. Once more, and they are broken off.\n"
@@ -121,7 +123,7 @@ def conformance_run(
     from harness.conformance.known_failures import NOTHING_KNOWN
     from harness.conformance.subject import Profile, subjects_of
 
-    jobs = options.jobs or (1 if options.watched else os.cpu_count() or 1)
+    jobs = options.jobs or (1 if options.watched else _JOBS_OF_A_PROCESSOR * (os.cpu_count() or 1))
     if options.watched and jobs > 1:
         raise click.UsageError("--watch with --jobs: checks that run at once would see each other's files")
     profile = Profile(options.profile) if options.profile else None
