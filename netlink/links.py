@@ -146,7 +146,7 @@ class LinkVerbs(RtnlSocket):
             raise
         # Older kernels leave the peer's ifindex out if it equals this one.
         peer_ifindex = made.peer_ifindex or made.ifindex
-        details = made.details._replace(hairpin=hairpin, isolated=isolated)
+        details = made.details._replace(hairpin=hairpin, isolated=isolated) if hairpin or isolated else made.details
         return made._replace(peer_ifindex=peer_ifindex, alias=alias, details=details)
 
     def set_up(self, ifindex: int) -> None:

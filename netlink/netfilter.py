@@ -8,10 +8,10 @@ import struct
 from _socket import AF_UNSPEC
 
 from fast_stdlib import recorder
-from fast_stdlib.typing import Any, Callable, Generic, Iterator, Sequence, TypeVar
+from fast_stdlib.typing import Any, Callable, Generic, Sequence, TypeVar
 from netlink.nft_wire import SUBSYSTEM, attributes_of
 from netlink.socket import NETLINK_NETFILTER, Socket
-from netlink.wire import NLM_F_ACK, NLM_F_REQUEST, NLMSG_ERROR, Frame, NetlinkError, attribute, message, refusal, stamp
+from netlink.wire import NLM_F_ACK, NLMSG_ERROR, Frame, NetlinkError, attribute, message, refusal
 
 T = TypeVar("T")
 
@@ -68,12 +68,7 @@ class Netfilter(Socket):
             self._ask(questions)
 
     def _ask(self, questions: tuple[LookUp[Any], ...]) -> None:
-        first = self._next_sequence(len(questions))
-        packet = bytearray()
-        for sequence, question in enumerate(questions, first):
-            stamp(encoded := bytearray(question.message), NLM_F_REQUEST, sequence)
-            packet += encoded
-        self._send(packet)
+        first = self._send_all([(question.message, 0) for question in questions])
         failures = []
         for frame in self._replies():
             # Each question has one reply, and they come in order, behind replies that an interrupted call left unread.
@@ -105,16 +100,11 @@ class Netfilter(Socket):
 
     def _transact(self, messages: Sequence[bytes], doing: str, generation: int | None) -> None:
         guard = b"" if generation is None else attribute(_BATCH_GENID, generation.to_bytes(4, "big"))
-        begin = self._next_sequence(len(messages) + 2)
+        # Errors always come, and acknowledgements on request. That of the last change tells that the kernel has dealt
+        # with all.
+        changes = [(each, 0) for each in messages[:-1]] + [(messages[-1], NLM_F_ACK)]
+        begin = self._send_all([(_edge(_BATCH_BEGIN, guard), 0), *changes, (_edge(_BATCH_END), 0)])
         last = begin + len(messages)
-        packet = bytearray()
-        for sequence, each in enumerate((_edge(_BATCH_BEGIN, guard), *messages, _edge(_BATCH_END)), begin):
-            # Errors always come, and acknowledgements on request. That of the last change tells that the kernel has
-            # dealt with all.
-            stamp(encoded := bytearray(each), NLM_F_REQUEST | (NLM_F_ACK if sequence == last else 0), sequence)
-            packet += encoded
-        self._expect_errors(len(messages) + 2)
-        self._send(packet)
         failures: dict[int, NetlinkError] = {}
         for frame in self._replies():
             if frame.type != NLMSG_ERROR or not begin <= frame.sequence <= last:
@@ -139,7 +129,7 @@ class Netfilter(Socket):
         self._is_dumping = False
         return found
 
-    def _receive(self) -> Iterator[Frame]:
+    def _receive(self) -> list[Frame]:
         try:
             return super()._receive()
         except OSError:

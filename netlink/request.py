@@ -1,7 +1,7 @@
 """Requests to rtnetlink(7): several in one system call, each with its own answer."""
 
 from fast_stdlib import recorder
-from fast_stdlib.typing import Any, Callable, Collection, Final, Generic, TypeVar, cast
+from fast_stdlib.typing import Any, Callable, Collection, Final, Generic, TypeVar
 from netlink.namespace import Namespace
 from netlink.socket import NETLINK_ROUTE, Socket
 from netlink.wire import (
@@ -9,13 +9,11 @@ from netlink.wire import (
     NLM_F_DUMP,
     NLM_F_DUMP_INTR,
     NLM_F_MULTI,
-    NLM_F_REQUEST,
     NLMSG_DONE,
     NLMSG_ERROR,
     Frame,
     NetlinkError,
     refusal,
-    stamp,
 )
 
 T = TypeVar("T")
@@ -56,7 +54,7 @@ class RtnlRequest(Generic[T]):
         self.read = read
         self.asks = asks
         self.harmless = harmless
-        self._answer: tuple[T] | None = None
+        self._answer: list[T] = []
 
     @property
     def doing(self) -> str:
@@ -66,13 +64,13 @@ class RtnlRequest(Generic[T]):
     @property
     def answer(self) -> T:
         """The kernel's answer."""
-        return cast("tuple[T]", self._answer)[0]
+        return self._answer[0]
 
     def settle(self, frames: list[Frame], refused: NetlinkError | None) -> NetlinkError | None:
         """Take the kernel's messages, or its refusal; return the refusal unless it is harmless."""
         if refused is not None and refused.errno not in self.harmless:
             return refused
-        self._answer = (self.read(None if refused else frames),)
+        self._answer = [self.read(None if refused else frames)]
         return None
 
 
@@ -99,15 +97,10 @@ class RtnlSocket(Socket):
             self._exchange(requests)
 
     def _exchange(self, requests: tuple[RtnlRequest[Any], ...]) -> None:
-        first = self._next_sequence(len(requests))
-        last = first + len(requests) - 1
-        packet = bytearray()
-        for number, request in enumerate(requests, first):
-            encoded = bytearray(request.message)
-            stamp(encoded, NLM_F_REQUEST | (0 if request.asks == CHANGE and number != last else request.asks), number)
-            packet += encoded
-        self._expect_errors(len(requests))
-        self._send(packet)
+        last = len(requests) - 1
+        first = self._send_all(
+            [(each.message, 0 if each.asks == CHANGE and at != last else each.asks) for at, each in enumerate(requests)]
+        )
         found, refused = self._answers(requests, first)
         failures = [request.settle(found[at], refused.get(at)) for at, request in enumerate(requests)]
         for failure in failures:
@@ -129,19 +122,19 @@ class RtnlSocket(Socket):
         found: list[list[Frame]] = [[] for _ in requests]
         refused: dict[int, NetlinkError] = {}
         last = len(requests) - 1
-        interrupted = False
-        for frame in self._replies():
-            at = frame.sequence - first
-            if not 0 <= at <= last:
-                continue
-            interrupted = interrupted or bool(frame.flags & NLM_F_DUMP_INTR)
-            ended = frame.type in {NLMSG_ERROR, NLMSG_DONE}
-            if not ended:
-                found[at].append(frame)
-            elif failure := refusal(frame, requests[at].doing):
-                refused[at] = failure
-            if at == last and (ended or not frame.flags & NLM_F_MULTI):
-                break
+        interrupted = is_over = False
+        while not is_over:
+            for frame in self._receive():
+                at = frame.sequence - first
+                if not 0 <= at <= last:
+                    continue
+                interrupted = interrupted or bool(frame.flags & NLM_F_DUMP_INTR)
+                ended = frame.type in {NLMSG_ERROR, NLMSG_DONE}
+                if not ended:
+                    found[at].append(frame)
+                elif failure := refusal(frame, requests[at].doing):
+                    refused[at] = failure
+                is_over = is_over or (at == last and (ended or not frame.flags & NLM_F_MULTI))
         if interrupted and requests[last].asks == DUMP and last not in refused:
             found[last] = self.dump(requests[last].message, doing=requests[last].doing)
         return found, refused

@@ -11,21 +11,20 @@ import struct
 
 from fast_stdlib import recorder
 from fast_stdlib.contextlib import nullcontext
-from fast_stdlib.typing import Final, Iterator
+from fast_stdlib.typing import Final, Iterator, Sequence
 from netlink.namespace import Closing, Namespace, entered
 from netlink.wire import (
     NLM_F_DUMP,
     NLM_F_DUMP_INTR,
-    NLM_F_REQUEST,
     NLMSG_DONE,
     NLMSG_ERROR,
     DumpInterruptedError,
     Frame,
     NetlinkError,
+    bundle,
     described,
     frames,
     refusal,
-    stamp,
 )
 
 NETLINK_ROUTE: Final = 0
@@ -95,12 +94,8 @@ class Socket(Closing):
             return self._dumped(question, doing)
 
     def _dumped(self, question: bytes, doing: str) -> list[Frame]:
-        encoded = bytearray(question)
         for _ in range(_DUMP_ATTEMPTS):
-            sequence = self._next_sequence()
-            stamp(encoded, NLM_F_REQUEST | NLM_F_DUMP, sequence)
-            self._send(encoded)
-            found, whole = self._read_dump(sequence, doing)
+            found, whole = self._read_dump(self._send_all([(question, NLM_F_DUMP)]), doing)
             if whole:
                 return found
         raise DumpInterruptedError(errno.EINTR, described(doing, "the table kept changing while it was read"))
@@ -142,28 +137,28 @@ class Socket(Closing):
     def _read_dump(self, sequence: int, doing: str) -> tuple[list[Frame], bool]:
         found: list[Frame] = []
         whole = True
-        for frame in self._replies():
-            if frame.sequence != sequence:
-                continue
-            if frame.flags & NLM_F_DUMP_INTR:
-                whole = False
-            if frame.type in {NLMSG_ERROR, NLMSG_DONE}:
-                failure = refusal(frame, doing)
-                if failure is not None:
-                    raise failure
-                break
-            found.append(frame)
-        return found, whole
+        while True:
+            for frame in self._receive():
+                if frame.sequence != sequence:
+                    continue
+                if frame.flags & NLM_F_DUMP_INTR:
+                    whole = False
+                if frame.type in {NLMSG_ERROR, NLMSG_DONE}:
+                    failure = refusal(frame, doing)
+                    if failure is not None:
+                        raise failure
+                    return found, whole
+                found.append(frame)
 
-    def _next_sequence(self, count: int = 1) -> int:
+    def _send_all(self, messages: Sequence[tuple[bytes, int]]) -> int:
+        """Send messages, each with flags besides its own, in one system call; return the first's sequence number."""
         # 32 bits hold more requests than any of our processes makes.
         first = self._sequence + 1
-        self._sequence += count
+        self._sequence += len(messages)
+        if len(messages) > _ERRORS_THAT_FIT:
+            self._socket.setsockopt(_socket.SOL_SOCKET, _SO_RCVBUFFORCE, len(messages) * _ERROR_SIZE)
+        self._send(bundle(messages, first))
         return first
-
-    def _expect_errors(self, count: int) -> None:
-        if count > _ERRORS_THAT_FIT:
-            self._socket.setsockopt(_socket.SOL_SOCKET, _SO_RCVBUFFORCE, count * _ERROR_SIZE)
 
     def _send(self, packet: bytes | bytearray) -> None:
         if len(packet) > _SEND_BUFFER:
@@ -174,7 +169,7 @@ class Socket(Closing):
         while True:
             yield from self._receive()
 
-    def _receive(self) -> Iterator[Frame]:
+    def _receive(self) -> list[Frame]:
         try:
             # MSG_TRUNC: the length is that of the whole message, even if it did not fit.
             received = self._socket.recv(_RECEIVE_BUFFER, _socket.MSG_TRUNC)

@@ -63,10 +63,15 @@ def message(kind: int, body: bytes, flags: int = 0) -> bytes:
     return HEADER.pack(HEADER.size + len(body), kind, flags, 0, 0) + body
 
 
-def stamp(encoded: bytearray, flags: int, sequence: int) -> None:
-    """Give an encoded message its sequence number, and `flags` besides its own."""
-    own_flags, _ = _FLAGS_AND_SEQUENCE.unpack_from(encoded, 6)
-    _FLAGS_AND_SEQUENCE.pack_into(encoded, 6, own_flags | flags, sequence)
+def bundle(messages: Sequence[tuple[bytes, int]], first: int) -> bytearray:
+    """Return messages in one packet, each with flags besides its own; `first` is the first one's sequence number."""
+    packet = bytearray()
+    for sequence, (encoded, flags) in enumerate(messages, first):
+        at = len(packet) + 6
+        packet += encoded
+        own_flags, _ = _FLAGS_AND_SEQUENCE.unpack_from(packet, at)
+        _FLAGS_AND_SEQUENCE.pack_into(packet, at, own_flags | flags | NLM_F_REQUEST, sequence)
+    return packet
 
 
 def attribute(kind: int, content: bytes) -> bytes:
@@ -123,9 +128,12 @@ def values(encoded: bytes, offset: int = 0) -> dict[int, bytes]:
 
 def value(encoded: bytes, kind: int) -> bytes:
     """Return the first attribute of a number, or nothing; attributes behind it are not read."""
-    for its_kind, found in items(encoded):
-        if its_kind == kind:
-            return found
+    offset, end = 0, len(encoded) - _ATTRIBUTE.size
+    while offset <= end:
+        length, its_kind = _ATTRIBUTE.unpack_from(encoded, offset)
+        if its_kind & _TYPE_MASK == kind:
+            return encoded[offset + _ATTRIBUTE.size : offset + length]
+        offset += length + 3 & ~3 if length > _ATTRIBUTE.size else _ATTRIBUTE.size
     return b""
 
 
@@ -139,13 +147,14 @@ def string(content: bytes) -> str:
     return content.rstrip(b"\0").decode(errors="replace")
 
 
-def frames(received: bytes) -> Iterator[Frame]:
-    """Yield the messages that one recv(2) returned."""
-    offset = 0
+def frames(received: bytes) -> list[Frame]:
+    """Return the messages that one recv(2) returned."""
+    found, offset = [], 0
     while offset + HEADER.size <= len(received):
         length, kind, flags, sequence, _ = HEADER.unpack_from(received, offset)
-        yield Frame(kind, flags, sequence, received[offset : offset + length])
+        found.append(Frame(kind, flags, sequence, received[offset : offset + length]))
         offset += max((length + 3) & ~3, HEADER.size)
+    return found
 
 
 def refusal(frame: Frame, doing: str) -> NetlinkError | None:
