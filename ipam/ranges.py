@@ -132,7 +132,7 @@ def resolve(declared: Sequence[tuple[str, Sequence[Range]]]) -> list[RangeSet]:
     """
     range_sets = [_range_set(ranges, path) for path, ranges in declared]
     owners = [(span, known) for known in range_sets for span in known.spans]
-    if overlap := _overlap([span for span, _ in owners]):
+    if len(owners) > 1 and (overlap := _overlap([span for span, _ in owners])):
         (span, one), (second, other) = (owners[index] for index in overlap)
         message = f"{other.path}: {second} overlaps with {span} of {one.path}"
         raise CniError(Code.INVALID_CONFIG, message)

@@ -69,7 +69,7 @@ def _interpreter() -> str:
 
 
 def _fits_first_line(path: str) -> bool:
-    return len(os.fsencode(f"#!{path} -IS")) <= _SHEBANG_MAX and not any(char.isspace() for char in path)
+    return len(os.fsencode(f"#!{path} -IS")) <= _SHEBANG_MAX and path.split() == [path]
 
 
 def launcher_bytes(*, socket: str | None = None, timeout: float = _TIMEOUT) -> bytes:

@@ -72,18 +72,21 @@ class Interruption:
         """Whether the call was to end before its time, be it that it did or that it had its outcome already."""
         return bool(self._why)
 
-    @contextmanager
-    def waiting(self, *, for_lock: bool = False) -> Iterator[None]:  # noqa: ARG002 -- the server's parent counts them
+    def waiting(self, *, for_lock: bool = False) -> "AbstractContextManager[None]":
         """Let the end come at any point of the block: it waits, and leaves nothing behind if it ends early.
 
         `for_lock` says that it waits for another call of its network.
         """
+        return _Wait(self, for_lock=for_lock)
+
+    def begin_wait(self, *, for_lock: bool) -> int:  # noqa: ARG002 -- the server's parent counts them
+        """Begin a block that waits; `end_wait` must get what this returns, also if `check` raises."""
         self._waits += 1
-        try:
-            self.check()
-            yield
-        finally:
-            self._waits -= 1
+        return 0
+
+    def end_wait(self, before: int) -> None:  # noqa: ARG002 -- the worker's state
+        """End a block that waits."""
+        self._waits -= 1
 
     def lock(self, fd: int) -> None:
         """Lock an open file (flock(2)) against the other calls of its network; a signal may end the wait.
@@ -123,6 +126,27 @@ class Interruption:
         _signal.setitimer(_signal.ITIMER_REAL, self._undo_seconds)
 
 
+class _Wait:
+    """A block in which a call waits."""
+
+    __slots__ = ("_before", "_for_lock", "_interruption")
+
+    def __init__(self, interruption: Interruption, *, for_lock: bool) -> None:
+        self._interruption = interruption
+        self._for_lock = for_lock
+
+    def __enter__(self) -> None:
+        self._before = self._interruption.begin_wait(for_lock=self._for_lock)
+        try:
+            self._interruption.check()
+        except BaseException:
+            self._interruption.end_wait(self._before)
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._interruption.end_wait(self._before)
+
+
 class Undo:
     """Inverses of the steps of an ADD, run backwards when the `with` block ends in an exception.
 
@@ -147,7 +171,7 @@ class Undo:
 
     def __init__(self, log: Callable[[str], None], interruption: Interruption | None = None) -> None:
         """Begin with no inverses; `interruption` is the call's, or None for a call that no signal ends."""
-        self._log = log
+        self.log = log
         self.interruption = interruption or Interruption()
         self._entries: list[partial[object] | AbstractContextManager[object]] = []
 
@@ -181,6 +205,10 @@ class Undo:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: "TracebackType | None"
     ) -> None:
+        if kind is None:
+            self._entries = [entry for entry in self._entries if not isinstance(entry, partial)]
+            if not self._entries:
+                return
         end: BaseException | None = None
         with self.interruption.shielded(), span("undo") if kind and self._entries else nullcontext():
             while self._entries:
@@ -188,13 +216,13 @@ class Undo:
                 try:
                     if not isinstance(entry, partial):
                         entry.__exit__(kind, value, trace)
-                    elif kind is not None:
+                    else:
                         entry()
                 except BaseException as error:  # noqa: BLE001 - it is logged, and the first error is the one to report
                     if kind is None:
                         end = end or error
                         continue
-                    self._log(f"undoing after a failure: {error}")
+                    self.log(f"undoing after a failure: {error}")
                     if not isinstance(error, Exception):
                         end = error if end is None or isinstance(end, Exception) else end
                     elif end is None and isinstance(value, Exception) and _is_closed(error):

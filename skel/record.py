@@ -148,10 +148,11 @@ class Record:
         if not isinstance(value, dict):
             raise expected("an object", value, path or "configuration")
         values = cls._defaults.copy()
+        before = f"{path}." if path else ""
         for key, item in value.items():
             known = cls._fields.get(key.lower())
             if known is not None and item is not None:
-                place = joined(path, known.key)
+                place = before + known.key
                 values[known.name] = (
                     known.decode(item, place) if tolerate is None else known.read(item, place, tolerate)
                 )

@@ -6,8 +6,8 @@ import os
 import signal
 import socket
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic, sleep
 
 from launch.launcher import find_plugin
@@ -152,16 +152,16 @@ class _Interruption(Interruption):
         self._slot = slot
         self._note_network = note_network
 
-    @contextmanager
-    def waiting(self, *, for_lock: bool = False) -> Iterator[None]:
+    def begin_wait(self, *, for_lock: bool) -> int:
         if for_lock:
             self._note_network()
         before = self._slot.enter(WorkerState.LOCK if for_lock else WorkerState.WAITING)
-        try:
-            with super().waiting(for_lock=for_lock):
-                yield
-        finally:
-            self._slot.enter(before)
+        super().begin_wait(for_lock=for_lock)
+        return before
+
+    def end_wait(self, before: int) -> None:
+        super().end_wait(before)
+        self._slot.enter(before)
 
 
 class Cancellation:
