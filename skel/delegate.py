@@ -13,7 +13,7 @@ from fast_stdlib.typing import Any, Mapping, TypeVar
 
 from .config import Config
 from .decoders import integer, string
-from .dispatch import Outcome, dispatch
+from .dispatch import Call, Outcome, dispatch, outcome_of
 from .environment import TRACE, missing_variables
 from .errors import CniError, Code
 from .interruption import Interruption
@@ -21,6 +21,7 @@ from .plugin import Args, Plugin
 from .record import Record, field
 from .result import Result
 from .strict_json import decode_output
+from .versions import at_least
 
 C = TypeVar("C", bound=Config)
 
@@ -44,7 +45,7 @@ def ipam_add(args: Args[C]) -> Result:
     """
     path = _find(args)
     try:
-        return _addresses(args.config.ipam.type, _call(path, args, "ADD").stdout)
+        return _addresses(args.config.ipam.type, _call(path, args, "ADD"))
     except BaseException:
         with args.interruption.shielded():
             try:
@@ -99,18 +100,37 @@ def _find(args: Args[C]) -> str:
     return find_in_path(args.config.ipam.type, args.path)
 
 
-def _call(path: str, args: Args[C], verb: str) -> Outcome:
-    """Run the delegate and pass its log on. Raises CniError if it fails."""
+def _call(path: str, args: Args[C], verb: str) -> Outcome | Result:
+    """Run the delegate and pass its log on; return its result if it made one in this process.
+
+    Raises CniError if the delegate fails.
+    """
     name = args.config.ipam.type
     environ = {**args.environ, "CNI_COMMAND": verb}
     plugin = args.context.find_plugin(path)
-    traced = environ.get(TRACE)
-    outcome = _reported(traced, path, environ, args, plugin) if traced else _run(path, environ, args, plugin)
+    if traced := environ.get(TRACE):
+        outcome = _reported(traced, path, environ, args, plugin)
+    elif plugin is not None:
+        answer = Call(plugin, environ, lambda: args.stdin, args.log, args.context).run(_as_printed)
+        if isinstance(answer, CniError):
+            raise answer
+        if isinstance(answer, Result):
+            return answer
+        outcome = outcome_of(answer)
+    else:
+        outcome = _execute(path, environ, args.stdin, args.interruption)
     for line in outcome.stderr.decode(errors="replace").splitlines():
         args.log(line)
     if outcome.code != 0:
         raise _failure(name, outcome)
     return outcome
+
+
+def _as_printed(result: Result, version: str) -> Result:
+    """Return a result as it is after printing and reading it: before 0.3.0 it has one address a family."""
+    if at_least(version, "0.3.0"):
+        return result
+    return Result.decode_any(result.encode_as(version))
 
 
 def _run(path: str, environ: Mapping[str, str], args: Args[C], plugin: Plugin[Any] | None) -> Outcome:
@@ -176,14 +196,18 @@ def _failure(name: str, outcome: Outcome) -> CniError:
     return CniError(reported.code, reported.msg, reported.details)
 
 
-def _addresses(name: str, stdout: bytes) -> Result:
-    try:
-        printed = decode_output(stdout)
-    except ValueError as error:
-        raise CniError(Code.DECODING_FAILURE, f"IPAM plugin {name} printed no result: {error}") from None
-    result = Result.decode_any(printed, f"result of {name}")
+def _addresses(name: str, answer: Outcome | Result) -> Result:
+    result = answer if isinstance(answer, Result) else _read(name, answer.stdout)
     for ip in result.ips:
         ip.interface = None  # an IPAM plugin knows of no interfaces (SPEC.md section 4), whatever it says
     if not result.ips:
         raise CniError(Code.INVALID_CONFIG, f"IPAM plugin {name} returned no addresses")
     return result
+
+
+def _read(name: str, stdout: bytes) -> Result:
+    try:
+        printed = decode_output(stdout)
+    except ValueError as error:
+        raise CniError(Code.DECODING_FAILURE, f"IPAM plugin {name} printed no result: {error}") from None
+    return Result.decode_any(printed, f"result of {name}")

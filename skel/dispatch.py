@@ -26,6 +26,7 @@ from .result import Result
 from .versions import CURRENT, VERB_SINCE, at_least, parse
 
 C = TypeVar("C", bound=Config)
+T = TypeVar("T")
 
 _FUNCTIONS = {
     "ADD": "cmdAdd",
@@ -70,32 +71,20 @@ def dispatch(
 
 def _dispatch(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdin, context: Context) -> Outcome:
     lines: list[str] = []
-    log = _logger(plugin.name, environ, lines.append)
-    call = _Call(plugin, environ, read_stdin, log, context)
-    try:
-        if environ.get("CNI_COMMAND"):
-            answer = call.answer()
-        else:  # a call by hand
-            versions = ", ".join(_versions(plugin, environ, read_stdin))
-            lines += [plugin.about, f"CNI protocol versions supported: {versions}"]
-            answer = RawAnswer()
-    except CniError as error:
-        answer = RawAnswer(_document(error.encode(call.version)), 1)
-    except InterruptionError as error:
-        context.is_sound = False
-        answer = RawAnswer(_document(CniError(Code.INTERNAL, str(error)).encode(call.version)), 1)
-    # SystemExit too: a plugin that exits by itself must not look like one that succeeded. And KeyboardInterrupt:
-    # the runtime needs the one document of an ADD that was cut off, too.
-    except BaseException as error:  # noqa: BLE001 -- the last line of defence, and it reports
-        if not isinstance(error, OSError):  # the kernel or a file refused: the message names the attempt
-            context.is_sound = False
-            call.log(f"unforeseen {type(error).__name__} {_whereabouts(error)}")
-        answer = RawAnswer(_document(CniError(Code.INTERNAL, _message(error)).encode(call.version)), 1)
-    stderr = "".join(f"{line}\n" for line in lines)
-    return Outcome(_bytes(answer.stdout), _bytes(stderr + answer.stderr), answer.exit_code)
+    call = Call(plugin, environ, read_stdin, lines.append, context)
+    answer = call.run(_rendered)
+    if isinstance(answer, CniError):
+        answer = RawAnswer(_document(answer.encode(call.version)), 1)
+    return outcome_of(answer, lines)
 
 
-class _Call(Generic[C]):
+def outcome_of(answer: RawAnswer, lines: Sequence[str] = ()) -> Outcome:
+    """Return the outcome of a process with that answer and these log lines."""
+    stderr = "\n".join([*lines, answer.stderr])
+    return Outcome(_bytes(answer.stdout), _bytes(stderr), answer.exit_code)
+
+
+class Call(Generic[C]):
     """One invocation, and the version that its errors are rendered in as soon as it is known."""
 
     def __init__(
@@ -103,37 +92,63 @@ class _Call(Generic[C]):
         plugin: Plugin[C],
         environ: Mapping[str, str],
         read_stdin: ReadStdin,
-        log: Callable[[str], None],
+        write: Callable[[str], None],
         context: Context,
     ) -> None:
+        """Begin a call; `write` gets each line of its log."""
         self.plugin = plugin
         self.environ = environ
-        self.log = log
+        self.log = _logger(plugin.name, environ, write)
         self.context = context
         self._stdin = read_stdin
         self.version = CURRENT
         self.flaw: CniError | None = None
         """The error in the network's name, raised at the end of a DEL."""
 
-    def read_stdin(self) -> bytes:
+    def run(self, finish: Callable[[Result, str], T]) -> T | RawAnswer | CniError:
+        """Carry the verb out. Never raises: failures are returned.
+
+        Of an ADD it returns what `finish` makes of the result and the configuration's version.
+        """
+        try:
+            answer = self._answer()
+            return finish(answer, self.version) if isinstance(answer, Result) else answer
+        except CniError as error:
+            return error
+        except InterruptionError as error:
+            self.context.is_sound = False
+            return CniError(Code.INTERNAL, str(error))
+        # SystemExit too: a plugin that exits by itself must not look like one that succeeded. And KeyboardInterrupt:
+        # the runtime needs the one document of an ADD that was cut off, too.
+        except BaseException as error:  # noqa: BLE001 -- the last line of defence, and it reports
+            if not isinstance(error, OSError):  # the kernel or a file refused: the message names the attempt
+                self.context.is_sound = False
+                self.log(f"unforeseen {type(error).__name__} {_whereabouts(error)}")
+            return CniError(Code.INTERNAL, _message(error))
+
+    def _read_stdin(self) -> bytes:
         with self.context.interruption.waiting():
             return self._stdin()
 
-    def answer(self) -> RawAnswer:
-        if self.environ.get("CNI_COMMAND") == "REPAIR":
+    def _answer(self) -> Result | RawAnswer:
+        asked = self.environ.get("CNI_COMMAND")
+        if not asked:  # a call by hand
+            versions = ", ".join(_versions(self.plugin, self.environ, self._stdin))
+            return RawAnswer(stderr=f"{self.plugin.about}\nCNI protocol versions supported: {versions}\n")
+        if asked == "REPAIR":
             if self.plugin.acts["REPAIR"] is None:
                 message = 'unknown CNI_COMMAND: "REPAIR"'
                 raise CniError(Code.INVALID_ENVIRONMENT, message, f"{self.plugin.name} has no repair")
             if not self.environ.get("CNI_CONTAINERID"):
                 from .repairs import repair_listed
 
-                if (repaired := repair_listed(self.plugin, self.environ, self.read_stdin(), self.context)) is not None:
+                if (repaired := repair_listed(self.plugin, self.environ, self._read_stdin(), self.context)) is not None:
                     return repaired
         verb = read_verb(self.environ)
         if verb == "VERSION":
             stdin = b""
             with suppress(OSError):
-                stdin = self.read_stdin()
+                stdin = self._read_stdin()
             supported = _versions(self.plugin, self.environ, lambda: stdin)
             return RawAnswer(_document({"cniVersion": _version_asked(stdin), "supportedVersions": list(supported)}))
         if is_own_descriptor(self.environ):
@@ -150,17 +165,16 @@ class _Call(Generic[C]):
     def _refuse_namespace(self, verb: str, refusal: CniError) -> RawAnswer:
         """Raise `refusal`; a DEL first releases everything outside of the pod. Return only the DEL's own failure."""
         args = self._args(verb, {**self.environ, "CNI_NETNS": ""})  # that namespace is left as it is
-        answer = self._carried_out(args) if verb == "DEL" else RawAnswer()
-        if answer.exit_code != 0:
-            return answer
+        if verb == "DEL":
+            answer = self._carried_out(args)
+            if isinstance(answer, RawAnswer) and answer.exit_code != 0:
+                return answer
         raise refusal
 
-    def _carried_out(self, args: Args[C]) -> RawAnswer:
+    def _carried_out(self, args: Args[C]) -> Result | RawAnswer:
         if args.verb == "ADD":
             made = self.plugin.add(args)
-            if isinstance(made, Result):
-                return RawAnswer(_document(made.encode_as(self.version)))
-            return _verbatim(made, "a Result", args.verb)
+            return made if isinstance(made, Result) else _verbatim(made, "a Result", args.verb)
         act = self.plugin.acts[args.verb]
         done = act(args) if act else None
         if self.flaw is not None:
@@ -169,7 +183,7 @@ class _Call(Generic[C]):
 
     def _args(self, verb: str, environ: Mapping[str, str]) -> Args[C]:
         try:
-            stdin = self.read_stdin()
+            stdin = self._read_stdin()
         except OSError as error:
             raise CniError(Code.IO_FAILURE, f"reading the network configuration from stdin: {error}") from None
         parsed = parse_config(stdin, self._tolerate if verb == "DEL" else None)
@@ -201,11 +215,11 @@ class _Call(Generic[C]):
         self.log(f"ignoring a key that cannot be read: {error.msg}")
 
     def _cni_args(self, verb: str) -> dict[str, str]:
-        known = self.plugin.env_args
-        if known is not None and not known:
+        known, text = self.plugin.env_args, self.environ.get("CNI_ARGS")
+        if not text or (known is not None and not known):
             return {}
         try:
-            pairs = parse_cni_args(self.environ.get("CNI_ARGS", ""))
+            pairs = parse_cni_args(text)
             return pairs if known is None else select_cni_args(pairs, known)
         except CniError as error:
             if verb not in {"DEL", "GC"}:
@@ -238,6 +252,10 @@ class _Call(Generic[C]):
             self.log(f"ignoring an unreadable prevResult: {error}")
             return None
         return result
+
+
+def _rendered(result: Result, version: str) -> RawAnswer:
+    return RawAnswer(_document(result.encode_as(version)))
 
 
 def _version_asked(stdin: bytes) -> str:
