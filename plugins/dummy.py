@@ -1,6 +1,6 @@
 """dummy: the pod has addresses on an interface that leads nowhere; packets to other machines on it are dropped."""
 
-from plugins.attach.driver import Made
+from plugins.attach.driver import Adding
 from plugins.attach.interface_config import InterfaceConfig
 from plugins.attach.made_in_pod import MadeInPod
 from plugins.attach.sequence import interface_plugin
@@ -21,15 +21,15 @@ class DummyDriver(MadeInPod[DummyConfig]):
 
     kind = "dummy"
 
-    def make(self) -> Made:
+    def make(self, at: Adding) -> int:
         """Make the dummy."""
         from netlink.rtnl import Rtnl
 
-        with Rtnl(self.netns) as pod:
-            made = self.make_in_pod(
-                pod, lambda name, look: pod.create_link("dummy", name, mtu=self.config.mtu, mac=self.mac, looks=[look])
+        mtu = self.config.mtu
+        with Rtnl(at.netns) as pod:
+            return self.make_in_pod(
+                at, pod, lambda name, look: pod.create_link("dummy", name, mtu=mtu, mac=at.mac, looks=[look])
             )
-        return Made([], made.ifindex)
 
 
 PLUGIN = interface_plugin("dummy", DummyConfig, DummyDriver)

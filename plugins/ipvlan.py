@@ -5,9 +5,10 @@ interface, and the addresses and routes of its result.
 """
 
 from fast_stdlib.typing import TYPE_CHECKING, Mapping
+from plugins.attach.driver import Attached
 from plugins.attach.on_master import MasterConfig, OnMaster
 from plugins.attach.sequence import interface_plugin
-from skel import Args, Cidr, CniError, Code, choice, field, optional
+from skel import Args, CniError, Code, Result, choice, field, optional
 
 if TYPE_CHECKING:
     from netlink.link import Link
@@ -31,7 +32,6 @@ class IpvlanDriver(OnMaster[IpvlanConfig]):
     """An ipvlan, which is born in the pod."""
 
     kind = "ipvlan"
-    link_mac = ""  # the kernel gives it the master's
 
     def __init__(self, args: Args[IpvlanConfig]) -> None:
         super().__init__(args)
@@ -43,25 +43,29 @@ class IpvlanDriver(OnMaster[IpvlanConfig]):
 
         return ipvlan(mode=self.mode)
 
-    def without_ipam(self) -> list[Cidr]:
+    def link_mac(self, mac: str) -> str:
+        """Return "": the kernel gives it the master's."""
+        del mac
+        return ""
+
+    def without_ipam(self, result: Result) -> None:
         """Take the addresses and routes of the plugin before this one, as the pod's interface's."""
         earlier = self.args.prev_result
         if earlier is not None and earlier.ips:
-            self.result.ips, self.result.routes, self.result.dns = earlier.ips, earlier.routes, earlier.dns
-            for ip in self.result.ips:
-                ip.interface = len(self.result.interfaces)  # the pod's, which comes next
-        return []
+            result.ips, result.routes, result.dns = earlier.ips, earlier.routes, earlier.dns
+            for ip in result.ips:
+                ip.interface = len(result.interfaces)  # the pod's, which comes next
 
-    def announce(self) -> None:
+    def announce(self, pod: "Rtnl", inner: "Link") -> None:
         """Do nothing: the kernel has announced the addresses, and takes no MAC for an ipvlan."""
 
-    def verify(self) -> None:
+    def verify(self, at: Attached) -> None:
         """Compare the mode with the configuration; a master that it names must exist."""
         if self.config.master:
-            super().verify()
-        mode = self.inner.details.ipvlan_mode
+            super().verify(at)
+        mode = at.inner.details.ipvlan_mode
         if mode != self.mode:
-            message = f'mode of "{self.inner.name}" is "{mode}", the configuration says "{self.mode}"'
+            message = f'mode of "{at.inner.name}" is "{mode}", the configuration says "{self.mode}"'
             raise CniError(Code.INTERNAL, message)
 
     def status(self) -> None:

@@ -1,6 +1,7 @@
 """macvlan: the pod's interface has a MAC of its own on an interface of the host, its master."""
 
 from fast_stdlib.typing import Mapping
+from plugins.attach.driver import Attached
 from plugins.attach.on_master import MasterConfig, OnMaster
 from plugins.attach.sequence import interface_plugin
 from skel import CniError, Code, choice, field, integer_between, mac, optional
@@ -31,13 +32,13 @@ class MacvlanDriver(OnMaster[MacvlanConfig]):
 
         return macvlan(mode=self.config.mode or _DEFAULT_MODE, bcqueuelen=self.config.bc_queue_len)
 
-    def verify(self) -> None:
+    def verify(self, at: Attached) -> None:
         """Compare the mode with the configuration; the master must exist."""
-        super().verify()
+        super().verify(at)
         wanted = self.config.mode or _DEFAULT_MODE
-        mode = self.inner.details.macvlan_mode
+        mode = at.inner.details.macvlan_mode
         if mode != wanted:
-            message = f'mode of "{self.inner.name}" is "{mode}", the configuration says "{wanted}"'
+            message = f'mode of "{at.inner.name}" is "{mode}", the configuration says "{wanted}"'
             raise CniError(Code.INTERNAL, message)
 
 

@@ -8,15 +8,16 @@ Without an IPAM plugin, the pair has no addresses: it carries whatever the two e
 from fast_stdlib.contextlib import suppress
 from fast_stdlib.typing import TYPE_CHECKING
 from plugins.attach.attachment import pod_ips
-from plugins.attach.driver import Driver, Made, interface_of
+from plugins.attach.driver import Adding, Attached, Driver, interface_of
 from plugins.attach.gateways import check_forwarding, forward, held_gateways, set_gateways
 from plugins.attach.interface_config import PairConfig, random_mac
 from plugins.attach.sequence import interface_plugin
-from skel import Address, Cidr, CniError, Code, IPConfig, with_length
+from skel import Address, Cidr, CniError, Code, IPConfig, Result, with_length
 
 if TYPE_CHECKING:
     from netlink.link import Link
     from netlink.request import RtnlRequest
+    from netlink.rtnl import Rtnl
     from skel.steps import Steps
 
 _RT_SCOPE_LINK, _RT_SCOPE_HOST = 253, 254
@@ -30,45 +31,46 @@ class PtpDriver(Driver[PtpConfig]):
     """A pair with addresses and routes on both ends."""
 
     port: "Link"
-    """The host's end."""
+    """The host's end, from `make` on."""
 
-    def make(self) -> Made:
+    def make(self, at: Adding) -> int:
         """Make the pair."""
         from netlink.sysctl import set_sysctl
-        from plugins.attach.veth_pair import delete_own, free_names, make_pair
+        from plugins.attach.veth_pair import delete_own, make_pair, names_of
 
-        name, mac = self.host_veth, random_mac()
-        self.undo.add(delete_own, self.host, name, mac)
-        with free_names(name, self.args.ifname, self.netns):
-            self.port = make_pair(
-                lambda kind: self.host.create_veth(
-                    name,
-                    kind=kind,
-                    peer_name=self.args.ifname,
-                    peer_namespace=self.netns,
-                    mac=mac,
-                    peer_mac=self.mac,
-                    mtu=self.config.mtu,
-                    alias=self.owner.label(),
-                ),
-                self.config.device_type,
-                self.args.log,
-            )
+        name, ifname, mac = self.host_veth, self.args.ifname, random_mac()
+        at.undo.add(delete_own, at.host, name, mac)
+        self.port = make_pair(
+            lambda kind: at.host.create_veth(
+                name,
+                kind=kind,
+                peer_name=ifname,
+                peer_namespace=at.netns,
+                mac=mac,
+                peer_mac=at.mac,
+                mtu=self.config.mtu,
+                alias=self.owner.label(),
+            ),
+            self.config.device_type,
+            self.args.log,
+            names_of(name, ifname, at.netns),
+        )
         # The kernel asks for the pod's MAC from the link-local address. That address needs no duplicate address
         # detection, since the pod is the only neighbour. It would delay the first packets by up to two seconds.
         for key in ("accept_dad", "accept_ra"):
             with suppress(OSError):  # /proc/sys is read-only, or the kernel has no IPv6
                 set_sysctl(f"net/ipv6/conf/{name}/{key}", "0")
-        return Made([interface_of(self.port)], self.port.peer_ifindex)
+        at.result.interfaces.append(interface_of(self.port))
+        return self.port.peer_ifindex
 
-    def gateways(self) -> list[Cidr]:
+    def gateways(self, result: Result) -> list[Cidr]:
         """Complete the gateways; return them as the host's end has them, without their networks."""
-        if not self.result.ips:
+        if not result.ips:
             raise CniError(Code.INVALID_CONFIG, f'ipam: "{self.config.ipam.type}" has returned no addresses')
-        set_gateways(self.result.ips)
-        return _held(self.result.ips)
+        set_gateways(result.ips)
+        return _held(result.ips)
 
-    def pod_routes(self, ifindex: int) -> "list[RtnlRequest[bool]]":
+    def pod_routes(self, result: Result, ifindex: int) -> "list[RtnlRequest[bool]]":
         """Return the routes to the gateways, then to the pod's networks by way of them.
 
         The kernel's own route to a network would have the pod look for its neighbours on the pair, where only the host
@@ -76,8 +78,8 @@ class PtpDriver(Driver[PtpConfig]):
         """
         from netlink.routes import add_route, new_route
 
-        direct = [new_route(ifindex, gateway.network, scope=_RT_SCOPE_LINK) for gateway in _held(self.result.ips)]
-        networks = {ip.address.network: ip.gateway for ip in self.result.ips}
+        direct = [new_route(ifindex, gateway.network, scope=_RT_SCOPE_LINK) for gateway in _held(result.ips)]
+        networks = {ip.address.network: ip.gateway for ip in result.ips}
         around = [
             new_route(ifindex, network, gateway=gateway)
             for network, gateway in networks.items()
@@ -85,65 +87,69 @@ class PtpDriver(Driver[PtpConfig]):
         ]
         return [add_route(message) for message in (*direct, *around)]
 
-    def after_ipam(self, gateways: list[Cidr]) -> None:
+    def after_ipam(self, at: Adding, gateways: list[Cidr]) -> None:
         """Give the host's end the gateway addresses, and the host the routes to the pod."""
         from netlink.addresses import add_address
         from netlink.routes import add_route
 
         ifindex = self.port.ifindex
-        routes = _host_routes(ifindex, self.result.ips)
+        routes = _host_routes(ifindex, at.result.ips)
         addresses = [add_address(ifindex, gateway, nodad=True) for gateway in gateways]
-        self.host.send(*addresses, *map(add_route, routes))
+        at.host.send(*addresses, *map(add_route, routes))
 
-    def wait_reachable(self) -> None:
+    def wait_reachable(self, at: Adding) -> None:
         """Return when the pair passes packets."""
         from plugins.attach.veth_pair import wait_up
 
-        wait_up(self.host, self.port)
+        wait_up(at.host, self.port)
 
-    def verify(self) -> None:
+    def verify(self, at: Attached) -> None:
         """Compare the host's end, its addresses and routes, and forwarding with the result."""
         from plugins.attach.veth_pair import check_host_end
 
-        port = check_host_end(self.host, self.result, self.inner)
-        # A later plugin's addresses have no gateway, and no route on the host.
-        ips = [ip for ip in pod_ips(self.result, self.args.ifname, self.args.netns) if ip.gateway is not None]
+        port = check_host_end(at.host, at.result, at.inner)
+        ips = self._routed_ips(at)
         gateways = _held(ips)
-        present = {address.interface for address in self.host.addresses(port.ifindex)}
+        present = {address.interface for address in at.host.addresses(port.ifindex)}
         for gateway in gateways:
             if gateway not in present:
                 raise CniError(Code.INTERNAL, f'gateway address {gateway} is missing on "{port.name}"')
         for ip in ips:
-            if not self._is_routed(port, ip):
+            if not _is_routed(at.host, port, ip):
                 raise CniError(Code.INTERNAL, f'route to {ip.address.ip} by "{port.name}" is missing')
         check_forwarding(gateways)
 
-    def repair(self, steps: "Steps") -> None:
+    def repair(self, at: Attached, steps: "Steps") -> None:
         """Put back the addresses and routes of the host's end, and forwarding."""
-        ips = [ip for ip in pod_ips(self.result, self.args.ifname, self.args.netns) if ip.gateway is not None]
-        steps.take(self._repair_host_end, ips)
+        ips = self._routed_ips(at)
+        steps.take(_repair_host_end, at, ips)
         steps.take(forward, _held(ips))
 
-    def _repair_host_end(self, ips: list[IPConfig]) -> None:
-        from netlink.addresses import add_address
-        from netlink.links import set_up
-        from netlink.routes import add_route
-        from plugins.attach.veth_pair import find_host_end
+    def _routed_ips(self, at: Attached) -> list[IPConfig]:
+        """Return the pod's addresses that the host routes: a later plugin's have no gateway, and no route there."""
+        return [ip for ip in pod_ips(at.result, self.args.ifname, self.args.netns) if ip.gateway is not None]
 
-        port = find_host_end(self.host, self.result, self.inner)
-        if not port.up:
-            self.host.send(set_up(port.ifindex))
-        present = {address.interface for address in self.host.addresses(port.ifindex)}
-        missing = [gateway for gateway in _held(ips) if gateway not in present]
-        self.host.send(*(add_address(port.ifindex, each, nodad=True, exist_ok=True) for each in missing))
-        lost = [ip for ip in ips if not self._is_routed(port, ip)]
-        self.host.send(*map(add_route, _host_routes(port.ifindex, lost)))
 
-    def _is_routed(self, port: "Link", ip: IPConfig) -> bool:
-        from plugins.attach.pod_interface import FAMILIES
+def _repair_host_end(at: Attached, ips: list[IPConfig]) -> None:
+    from netlink.addresses import add_address
+    from netlink.routes import add_route
+    from plugins.attach.veth_pair import find_host_end
 
-        routes = self.host.routes(FAMILIES[ip.address.version], ifindex=port.ifindex)
-        return _host_cidr(ip.address.ip).network in {route.dst for route in routes}
+    host, port = at.host, find_host_end(at.host, at.result, at.inner)
+    if not port.up:
+        host.set_up(port.ifindex)
+    present = {address.interface for address in host.addresses(port.ifindex)}
+    missing = [gateway for gateway in _held(ips) if gateway not in present]
+    host.send(*(add_address(port.ifindex, each, nodad=True, exist_ok=True) for each in missing))
+    lost = [ip for ip in ips if not _is_routed(host, port, ip)]
+    host.send(*map(add_route, _host_routes(port.ifindex, lost)))
+
+
+def _is_routed(host: "Rtnl", port: "Link", ip: IPConfig) -> bool:
+    from plugins.attach.pod_interface import FAMILIES
+
+    routes = host.routes(FAMILIES[ip.address.version], ifindex=port.ifindex)
+    return _host_cidr(ip.address.ip).network in {route.dst for route in routes}
 
 
 def _host_routes(ifindex: int, ips: list[IPConfig]) -> list[bytes]:

@@ -3,7 +3,7 @@
 import os
 
 from fast_stdlib.typing import TYPE_CHECKING, Mapping
-from plugins.attach.driver import Made
+from plugins.attach.driver import Adding, Attached
 from plugins.attach.interface_config import InterfaceConfig
 from plugins.attach.made_in_pod import MadeInPod
 from plugins.attach.sequence import interface_plugin
@@ -45,24 +45,24 @@ class TapDriver(MadeInPod[TapConfig]):
 
     kind = "tun"
 
-    def make(self) -> Made:
+    def make(self, at: Adding) -> int:
         """Make the tap, with the label of `selinuxContext`, and put it on the pod's bridge."""
         from netlink.link_wire import change_link
         from netlink.request import change
         from netlink.rtnl import Rtnl
 
         config, ifname = self.config, self.args.ifname
-        with Rtnl(self.netns) as pod:
+        with Rtnl(at.netns) as pod:
             master = self._bridge(pod).ifindex if config.bridge else 0
-            made = self.make_in_pod(pod, lambda name, look: self._create(pod, name, look))
-            settings = change_link(made.ifindex, mtu=config.mtu, mac=self.mac, master=master)
+            ifindex = self.make_in_pod(at, pod, lambda name, look: self._create(at, pod, name, look))
+            settings = change_link(ifindex, mtu=config.mtu, mac=at.mac, master=master)
             pod.send(change(settings, f'set MTU, MAC and bridge of "{ifname}"'))
-        return Made([], made.ifindex)
+        return ifindex
 
-    def verify(self) -> None:
+    def verify(self, at: Attached) -> None:
         """Compare the tap with the configuration: its users, its queues and its bridge."""
-        config, details = self.config, self.inner.details
-        name = self.inner.name
+        config, details = self.config, at.inner.details
+        name = at.inner.name
         if not details.is_tap:
             raise CniError(Code.INTERNAL, f'interface "{name}" in the container is a tun, and no tap')
         wanted = {"owner": config.owner, "group": config.group, "multiQueue": config.multi_queue}
@@ -71,10 +71,10 @@ class TapDriver(MadeInPod[TapConfig]):
             if found[key] != value:
                 message = f'{key} of "{name}" is {_said(found[key])}, the configuration says {_said(value)}'
                 raise CniError(Code.INTERNAL, message)
-        if config.bridge and self.inner.master != self._bridge(self.pod).ifindex:
+        if config.bridge and at.inner.master != self._bridge(at.pod).ifindex:
             raise CniError(Code.INTERNAL, f'"{name}" is no port of the bridge "{config.bridge}"')
 
-    def _create(self, pod: "Rtnl", name: str, look: "RtnlRequest[Link | None]") -> bool:
+    def _create(self, at: Adding, pod: "Rtnl", name: str, look: "RtnlRequest[Link | None]") -> bool:
         """Make the tap and look it up; False if a link of its name exists."""
         from fast_stdlib.functools import partial
         from netlink.tap import create_tap
@@ -83,7 +83,7 @@ class TapDriver(MadeInPod[TapConfig]):
         create = create_tap
         if config.selinux_context:
             create = partial(_create_labelled_tap, context=config.selinux_context, environ=self.args.environ)
-        made = create(name, self.netns, multi_queue=config.multi_queue, owner=config.owner, group=config.group)
+        made = create(name, at.netns, multi_queue=config.multi_queue, owner=config.owner, group=config.group)
         if made:
             pod.send(look)
         return made

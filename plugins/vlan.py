@@ -1,6 +1,7 @@
 """vlan: the pod's interface carries one VLAN (802.1Q) of an interface of the host, its master."""
 
 from fast_stdlib.typing import TYPE_CHECKING
+from plugins.attach.driver import Attached
 from plugins.attach.on_master import MasterConfig, OnMaster
 from plugins.attach.sequence import interface_plugin
 from skel import CniError, Code, field, integer_between
@@ -31,9 +32,9 @@ class VlanDriver(OnMaster[VlanConfig]):
 
         return vlan(vlan_id=self.config.vlan_id)
 
-    @property
-    def link_mac(self) -> str:
-        """The requested MAC, else the master's."""
+    def link_mac(self, mac: str) -> str:
+        """Return the requested MAC, else that of the master."""
+        del mac
         return self.config.requested_mac(self.args.cni_args)
 
     def refusal(self, master: "Link") -> CniError:
@@ -41,10 +42,10 @@ class VlanDriver(OnMaster[VlanConfig]):
         message = f'vlanId: "{master.name}" has an interface for VLAN {self.config.vlan_id} already'
         return CniError(Code.INTERNAL, f"{message}, perhaps another pod's")
 
-    def verify(self) -> None:
+    def verify(self, at: Attached) -> None:
         """Compare VLAN ID and MTU with the configuration; the master must exist."""
-        super().verify()
-        config, inner = self.config, self.inner
+        super().verify(at)
+        config, inner = self.config, at.inner
         for key, wanted, found in (("vlanId", config.vlan_id, inner.details.vlan_id), ("mtu", config.mtu, inner.mtu)):
             if wanted != found and not (key == "mtu" and wanted == 0):
                 message = f'{key} of "{inner.name}" is {found}, the configuration says {wanted}'

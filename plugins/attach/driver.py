@@ -5,9 +5,9 @@ A plugin is its configuration and a driver; the sequence (plugins.attach.sequenc
     class Dummy(Driver[InterfaceConfig]):
         kind = "dummy"
 
-        def make(self) -> Made:
-            ...  # make `self.args.ifname` in `self.netns`, its inverse on `self.undo` first
-            return Made([], ifindex)
+        def make(self, at: Adding) -> int:
+            ...  # make `self.args.ifname` in `at.netns`, its inverse on `at.undo` first
+            return ifindex
 
     PLUGIN = interface_plugin("dummy", InterfaceConfig, Dummy)
 
@@ -34,24 +34,43 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=InterfaceConfig)
 
 
-class Made(NamedTuple):
-    """The links that `Driver.make` has made."""
+class Adding(NamedTuple):
+    """An attachment that ADD makes."""
 
-    interfaces: list[Interface]
-    """Those on the host, for the result, in order. The sequence appends the pod's."""
-    ifindex: int
-    """Of the pod's interface, in the pod's network namespace; 0 if the kernel has none.
+    host: "Rtnl"
+    """Links of the host."""
+    netns: "Namespace"
+    """The pod's network namespace."""
+    undo: Undo
+    """Takes a failing ADD's steps back. Register an inverse before its step."""
+    mac: str
+    """The MAC that the pod's interface must get: requested, or random."""
+    result: Result
+    """As far as it is known. Steps add to it."""
 
-    Then nothing is configured, and the result has the interface's name and the addresses alone.
-    """
+
+class Attached(NamedTuple):
+    """An attachment that CHECK or REPAIR looks at."""
+
+    host: "Rtnl"
+    """Links of the host."""
+    netns: "Namespace"
+    """The pod's network namespace."""
+    pod: "Rtnl"
+    """Links of the pod."""
+    inner: "Link"
+    """The pod's interface."""
+    result: Result
+    """ADD's: the previous result."""
 
 
 class Driver(Generic[C]):
     """One call of an interface plugin: the steps that differ between kinds of interface.
 
-    The sequence makes one for each call, so a driver may keep values for its later steps in attributes.
-    ADD calls `make`, `gateways`, `pod_routes`, `after_ipam`, `wait_reachable`, `announce`, in this order. CHECK calls
-    `verify`, DEL `unmake`, GC `stale`, STATUS `status` and REPAIR `repair`. Every step may raise CniError and OSError.
+    The sequence makes one for each call, so a driver may keep what `make` has made for its later steps. All else comes
+    as their `at`. ADD calls `make`, `gateways`, `pod_routes`, `after_ipam`, `wait_reachable`, `announce`, in order.
+    CHECK calls `verify`, DEL `unmake`, GC `stale`, STATUS `status` and REPAIR `repair`. Every step may raise CniError
+    and OSError.
     """
 
     kind: str | None = "veth"
@@ -63,31 +82,6 @@ class Driver(Generic[C]):
     """Whether the pod's IPv6 addresses get duplicate address detection."""
     leaves_down = False
     """Whether ADD leaves the pod's interface down and without addresses."""
-
-    args: Args[C]
-    config: C
-
-    # From `make`, `verify` and `repair` on:
-    host: "Rtnl"
-    """Links of the host."""
-    netns: "Namespace"
-    """The pod's network namespace."""
-    result: Result
-    """ADD's result as far as it is known; in `verify` and `repair`, the previous result."""
-
-    # In ADD and REPAIR:
-    undo: Undo
-    """Takes a failing ADD's steps back. Register an inverse before its step. In REPAIR it takes nothing back."""
-
-    # In ADD alone:
-    mac: str
-    """The MAC that the pod's interface must get: requested, or random."""
-
-    # From `after_ipam` on, and in `verify` and `repair`:
-    pod: "Rtnl"
-    """Links of the pod."""
-    inner: "Link"
-    """The pod's interface."""
 
     def __init__(self, args: Args[C]) -> None:
         self.args = args
@@ -115,67 +109,70 @@ class Driver(Generic[C]):
 
         return host_veth_name(self.args.container_id, self.args.ifname)
 
-    def open_undo(self) -> Undo:
-        """Return a new Undo for `self.undo`; `self.host` is open."""
+    def open_undo(self, host: "Rtnl") -> Undo:
+        """Return a new Undo for `Adding.undo`; `host` has the links of the host."""
+        del host
         return Undo(self.args.log, self.args.interruption)
 
-    def path_mtu(self) -> "PathMtu | None":
+    def path_mtu(self, at: Adding | Attached) -> "PathMtu | None":
         """Return the MTU that `mtu: "auto"` stands for, less `mtuOverhead`: of the host's default routes.
 
-        None without a default route. `self.host` and `self.netns` are open.
+        None without a default route.
         """
         from netlink.path_mtu import path_mtu
 
-        return path_mtu(self.host, self.config.mtu_overhead if isinstance(self.config, AutoMtuConfig) else 0)
+        return path_mtu(at.host, self.config.mtu_overhead if isinstance(self.config, AutoMtuConfig) else 0)
 
-    def make(self) -> Made:
-        """Make the pod's interface, down, named CNI_IFNAME, with `self.mac`, and its counterparts on the host.
+    def make(self, at: Adding) -> int:
+        """Make the pod's interface, down, named CNI_IFNAME, with `at.mac`, and its counterparts on the host.
 
-        An interface of that name must not exist in the pod (SPEC.md section 2, ADD).
+        An interface of that name must not exist in the pod (SPEC.md section 2, ADD). Add the host's interfaces to the
+        result, and return the ifindex of the pod's, which the sequence adds. It is 0 if the kernel has none: then
+        nothing is configured, and the result has the interface's name and the addresses alone.
         """
         raise NotImplementedError
 
-    def without_ipam(self) -> list[Cidr]:
-        """Add addresses and routes to `self.result` in the place of an IPAM plugin; return gateways as `gateways` does.
+    def without_ipam(self, result: Result) -> None:
+        """Add addresses and routes to the result in the place of an IPAM plugin.
 
         By default there are none: the network is layer 2 only.
         """
-        return []
 
-    def gateways(self) -> list[Cidr]:
-        """Complete the addresses and routes that IPAM gave to `self.result`; called if there is an IPAM plugin.
+    def gateways(self, result: Result) -> list[Cidr]:
+        """Complete the addresses and routes that IPAM gave to the result; called if there is an IPAM plugin.
 
         Return the gateway addresses that the host holds: packets of their families are forwarded. The pod's interface
         is configured next, with the result's addresses and routes.
         """
+        del result
         return []
 
-    def pod_routes(self, ifindex: int) -> "list[RtnlRequest[bool]]":
+    def pod_routes(self, result: Result, ifindex: int) -> "list[RtnlRequest[bool]]":
         """Return the routes that the pod has instead of the kernel's, one to the network of each of its addresses.
 
         The routes of the result come after them, by way of gateways that these make reachable. `ifindex` is the pod's
         interface. If this returns none, the kernel adds its own.
         """
-        del ifindex
+        del result, ifindex
         return []
 
-    def after_ipam(self, gateways: list[Cidr]) -> None:
+    def after_ipam(self, at: Adding, gateways: list[Cidr]) -> None:
         """Configure the host. The pod's interface is up and has its addresses and routes.
 
         `gateways` are those that `gateways` returned; without an IPAM plugin there are none.
         """
 
-    def wait_reachable(self) -> None:
+    def wait_reachable(self, at: Adding) -> None:
         """Return when neighbours hear the pod: before it announces its addresses, and before a DAD probe.
 
         The DAD probe comes before `after_ipam`. A signal may end this wait (skel.Interruption).
         """
 
-    def announce(self) -> None:
+    def announce(self, pod: "Rtnl", inner: "Link") -> None:
         """Tell the neighbours the MAC of the pod's addresses: the last step of ADD."""
         from plugins.attach.pod_interface import announce
 
-        announce(self.pod, self.inner)
+        announce(pod, inner)
 
     def unmake(self, steps: "Steps") -> None:
         """Delete the attachment's links and the driver's own firewall rules, each in `steps.take`.
@@ -187,7 +184,7 @@ class Driver(Generic[C]):
         if self.kind is not None:
             steps.take(disconnect, self.args, self.kind)
 
-    def verify(self) -> None:
+    def verify(self, at: Attached) -> None:
         """Compare the host with the result. Raises CniError (999) for a difference.
 
         The sequence has checked the pod's interface: kind, state and MAC. It goes on with addresses, routes and
@@ -200,7 +197,7 @@ class Driver(Generic[C]):
         The sequence removes their host veths, by alias, and their masquerading.
         """
 
-    def repair(self, steps: "Steps") -> None:
+    def repair(self, at: Attached, steps: "Steps") -> None:
         """Put back what other programs have removed of the attachment on the host, each part in `steps.take`.
 
         It changes nothing that is in order, and nothing in the pod. The sequence puts masquerading back. This does

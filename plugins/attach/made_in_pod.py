@@ -1,7 +1,7 @@
 """Interfaces that are made in the pod: nothing of them is on the host."""
 
 from fast_stdlib.typing import TYPE_CHECKING, TypeVar
-from plugins.attach.driver import Driver
+from plugins.attach.driver import Adding, Driver
 from plugins.attach.interface_config import InterfaceConfig
 from skel import CniError, Code
 
@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from netlink.link import Link
+    from netlink.namespace import Namespace
     from netlink.request import RtnlRequest
     from netlink.rtnl import Rtnl
 
@@ -20,13 +21,14 @@ class MadeInPod(Driver[C]):
 
     def make_in_pod(
         self,
+        at: Adding,
         pod: "Rtnl",
         create: "Callable[[str, RtnlRequest[Link | None]], bool]",
         *,
         passing_name: str = "",
         refusal: CniError | None = None,
-    ) -> "Link":
-        """Have `create` make the pod's interface, and give it the attachment's alias; return it without the alias.
+    ) -> int:
+        """Have `create` make the pod's interface, and give it the attachment's alias; return its ifindex.
 
         `pod` is open for the pod's namespace. `create` gets a name, and a look-up of that name to send after making
         the link; it returns False, having changed nothing, if the kernel refuses the name. Then the link is made as
@@ -38,28 +40,29 @@ class MadeInPod(Driver[C]):
         from netlink.link import find_link
 
         ifname = self.args.ifname
-        taken = CniError(Code.INTERNAL, f'cannot make "{ifname}" in {self.netns.path}: it exists already')
+        taken = CniError(Code.INTERNAL, f'cannot make "{ifname}" in {at.netns.path}: it exists already')
         if pod.link(ifname) is not None:
             raise taken
         for name in filter(None, (ifname, passing_name)):
-            back = self.undo.add(self._delete, name)
+            back = at.undo.add(_delete, at.netns, name)
             found = find_link(name)
             if create(name, found):
                 break
-            self.undo.forget(back)
+            at.undo.forget(back)
         else:
             raise refusal or taken
         made = found.answer
         if made is None:
-            raise CniError(Code.INTERNAL, f'"{name}" in {self.netns.path} is gone')
+            raise CniError(Code.INTERNAL, f'"{name}" in {at.netns.path} is gone')
         if name != ifname:
-            self.undo.add(self._delete, made.ifindex)
+            at.undo.add(_delete, at.netns, made.ifindex)
             pod.rename(made.ifindex, ifname)
         pod.set_alias(made.ifindex, self.owner.label())
-        return made
+        return made.ifindex
 
-    def _delete(self, name_or_ifindex: str | int) -> None:
-        from netlink.rtnl import Rtnl
 
-        with Rtnl(self.netns) as pod:
-            pod.delete_link(name_or_ifindex)
+def _delete(netns: "Namespace", name_or_ifindex: str | int) -> None:
+    from netlink.rtnl import Rtnl
+
+    with Rtnl(netns) as pod:
+        pod.delete_link(name_or_ifindex)

@@ -9,7 +9,7 @@ renamed in the pod; DEL deletes either name.
 from _socket import AF_INET, AF_INET6
 
 from fast_stdlib.typing import TYPE_CHECKING, TypeVar
-from plugins.attach.driver import Made
+from plugins.attach.driver import Adding, Attached
 from plugins.attach.interface_config import AutoMtuConfig
 from plugins.attach.made_in_pod import MadeInPod
 from skel import CniError, Code, boolean, field, interface_name, optional
@@ -45,29 +45,32 @@ class OnMaster(MadeInPod[C]):
         """Return the settings of the kind, by a function of `netlink.kinds`."""
         raise NotImplementedError
 
-    @property
-    def link_mac(self) -> str:
-        """The MAC to make the link with, "" for the kernel's choice. Raises CniError (4, 7)."""
-        return self.mac
+    def link_mac(self, mac: str) -> str:
+        """Return the MAC to make the link with, "" for the kernel's choice; `mac` is requested, or random.
 
-    def path_mtu(self) -> "PathMtu":
+        Raises CniError (4, 7).
+        """
+        return mac
+
+    def path_mtu(self, at: Adding | Attached) -> "PathMtu":
         """Return the master's MTU."""
         from netlink.path_mtu import link_mtu
         from netlink.rtnl import Rtnl
 
-        with Rtnl(self.netns if self.config.link_in_container else None) as rtnl:
+        with Rtnl(at.netns if self.config.link_in_container else None) as rtnl:
             master = self.master(rtnl)
         return link_mtu(master.mtu, master.name, self.config.mtu_overhead)
 
-    def make(self) -> Made:
+    def make(self, at: Adding) -> int:
         """Make the link on its master."""
         from netlink.namespace import current_namespace
         from netlink.rtnl import Rtnl
 
-        with Rtnl(self.netns) as pod, current_namespace() as here:
+        with Rtnl(at.netns) as pod, current_namespace() as here:
             beside = None if self.config.link_in_container else here
-            master = self.master(self.host if beside else pod)
-            made = self.make_in_pod(
+            master = self.master(at.host if beside else pod)
+            return self.make_in_pod(
+                at,
                 pod,
                 lambda name, look: pod.create_link(
                     self.kind,
@@ -76,13 +79,12 @@ class OnMaster(MadeInPod[C]):
                     link=master.ifindex,
                     link_namespace=beside,
                     mtu=self.config.mtu,
-                    mac=self.link_mac,
+                    mac=self.link_mac(at.mac),
                     looks=[look],
                 ),
                 passing_name=self.host_veth,
                 refusal=self.refusal(master),
             )
-        return Made([], made.ifindex)
 
     def refusal(self, master: "Link") -> CniError | None:
         """Return the error for a link that `master` has already; None: the pod has an interface of that name."""
@@ -95,9 +97,9 @@ class OnMaster(MadeInPod[C]):
 
         steps.take(disconnect, self.args, self.kind, self.host_veth)
 
-    def verify(self) -> None:
+    def verify(self, at: Attached) -> None:
         """The master must exist."""
-        self.master(self.pod if self.config.link_in_container else self.host)
+        self.master(at.pod if self.config.link_in_container else at.host)
 
     def status(self) -> None:
         """Raise CniError (50) if the master is missing. One in a pod is unknown here."""

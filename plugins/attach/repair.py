@@ -7,7 +7,7 @@ them.
 
 from fast_stdlib.typing import Any
 from plugins.attach.attachment import kept_rtnl, open_pod, pod_ips
-from plugins.attach.driver import Driver
+from plugins.attach.driver import Attached, Driver
 from plugins.attach.interface_config import MasqueradeConfig
 from skel import CniError, Code
 from skel.steps import Steps
@@ -25,25 +25,22 @@ def repair(driver: Driver[Any]) -> None:
     args = driver.args
     if args.prev_result is None:
         raise CniError(Code.INVALID_CONFIG, "prevResult: required key is missing")
-    driver.result = args.prev_result
-    with open_pod(args) as driver.netns, kept_rtnl(args) as driver.host:
-        with Rtnl(driver.netns) as driver.pod:
-            driver.inner = pod_interface.require_interface(driver.pod, args.ifname)
-        # Outside of a `with` block it takes nothing back: half a repair is better than none.
-        driver.undo = driver.open_undo()
+    with open_pod(args) as netns, kept_rtnl(args) as host, Rtnl(netns) as pod:
+        inner = pod_interface.require_interface(pod, args.ifname)
+        at = Attached(host, netns, pod, inner, args.prev_result)
         with Steps() as steps:
-            driver.repair(steps)
+            driver.repair(at, steps)
             if driver.config.ipam.type and isinstance(driver.config, MasqueradeConfig) and driver.config.ip_masq:
-                steps.take(_masquerade, driver)
+                steps.take(_masquerade, driver, at)
 
 
-def _masquerade(driver: Driver[Any]) -> None:
+def _masquerade(driver: Driver[Any], at: Attached) -> None:
     from firewall import masquerade
     from plugins.attach.host_veth import is_of_reference
 
     args = driver.args
     # A later plugin's addresses have no gateway, and nothing masquerades them.
-    own = pod_ips(driver.result, args.ifname, args.netns)
+    own = pod_ips(at.result, args.ifname, args.netns)
     addresses = [ip.address for ip in own if ip.gateway is not None] or [ip.address for ip in own]
-    by_reference = is_of_reference(args, driver.host)
+    by_reference = is_of_reference(args, at.host)
     masquerade.repair(driver.tables, driver.owner, addresses, driver.config.ip_masq_backend, by_reference=by_reference)

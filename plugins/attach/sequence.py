@@ -6,7 +6,7 @@ Slow modules are imported where they are needed: a DEL of a pod that is gone end
 from fast_stdlib import span
 from fast_stdlib.typing import Any, Callable, Sequence, TypeVar
 from plugins.attach.attachment import kept_rtnl, open_pod, pod_ips, valid_owners
-from plugins.attach.driver import Driver, interface_of
+from plugins.attach.driver import Adding, Attached, Driver, interface_of
 from plugins.attach.interface_config import AUTO, InterfaceConfig, MasqueradeConfig, random_mac
 from skel import Args, Cidr, CniError, Code, Interface, Plugin, Result
 from skel.delegate import ipam_add, ipam_check, ipam_delete, ipam_gc, ipam_status
@@ -48,60 +48,64 @@ def _add(driver: Driver[Any]) -> Result:
     Every step registers its inverse before it begins, so a failure or a signal at any point leaves nothing.
     """
     args = driver.args
-    driver.config.check_for_add()
-    driver.mac = driver.config.requested_mac(args.cni_args) or random_mac()
-    with open_pod(args) as driver.netns, kept_rtnl(args) as driver.host, driver.open_undo() as driver.undo:
-        if driver.config.mtu == AUTO:
+    config = driver.config
+    config.check_for_add()
+    mac = config.requested_mac(args.cni_args) or random_mac()
+    with open_pod(args) as netns, kept_rtnl(args) as host, driver.open_undo(host) as undo:
+        at = Adding(host, netns, undo, mac, Result())
+        if config.mtu == AUTO:
             from plugins.attach.mtu import settle_mtu
 
-            settle_mtu(driver)
+            settle_mtu(driver, at)
         with span("make links"):
-            made = driver.make()
-        driver.result = Result(interfaces=made.interfaces)
-        gateways = _reserve(driver) if driver.config.ipam.type else driver.without_ipam()
-        if made.ifindex:
-            _connect(driver, made.ifindex, gateways)
+            ifindex = driver.make(at)
+        gateways = _reserve(driver, at)
+        if ifindex:
+            _connect(driver, at, ifindex, gateways)
         else:
-            driver.result.interfaces.append(Interface(name=args.ifname, sandbox=args.netns))
-        if driver.config.dns is not None:
-            driver.result.dns = driver.config.dns
-    return driver.result
+            at.result.interfaces.append(Interface(name=args.ifname, sandbox=args.netns))
+        if config.dns is not None:
+            at.result.dns = config.dns
+    return at.result
 
 
-def _reserve(driver: Driver[Any]) -> list[Cidr]:
+def _reserve(driver: Driver[Any], at: Adding) -> list[Cidr]:
     """Put the addresses, routes and DNS settings of the IPAM plugin into the result; return the host's gateways."""
-    result = driver.result
-    reserved = ipam_add(driver.args)
-    driver.undo.add(ipam_delete, driver.args)
+    args, result = driver.args, at.result
+    if not driver.config.ipam.type:
+        driver.without_ipam(result)
+        return []
+    reserved = ipam_add(args)
+    at.undo.add(ipam_delete, args)
     result.ips, result.routes, result.dns = reserved.ips, reserved.routes, reserved.dns
     for ip in result.ips:
         ip.interface = len(result.interfaces)  # the pod's, which comes next
-    return driver.gateways()
+    return driver.gateways(result)
 
 
-def _connect(driver: Driver[Any], ifindex: int, gateways: list[Cidr]) -> None:
+def _connect(driver: Driver[Any], at: Adding, ifindex: int, gateways: list[Cidr]) -> None:
     """Configure the pod's interface, then the host; announce the pod when its neighbours can hear it."""
     from plugins.attach import pod_interface
 
-    args, config, result = driver.args, driver.config, driver.result
-    with pod_interface.opened(driver.netns, args.ifname, result, dad=driver.dad) as driver.pod:
+    args, config, result = driver.args, driver.config, at.result
+    with pod_interface.opened(at.netns, args.ifname, result, dad=driver.dad) as pod:
         with span("configure pod", waits=driver.dad):
             if driver.leaves_down:
-                driver.inner = pod_interface.require_interface(driver.pod, args.ifname)
+                inner = pod_interface.require_interface(pod, args.ifname)
             else:
-                driver.inner = pod_interface.configure(
-                    driver.pod,
+                inner = pod_interface.configure(
+                    pod,
                     ifindex,
                     args.ifname,
                     result,
                     dad=driver.dad,
-                    own_routes=driver.pod_routes(ifindex),
-                    wait_reachable=driver.wait_reachable,
+                    own_routes=driver.pod_routes(result, ifindex),
+                    wait_reachable=lambda: driver.wait_reachable(at),
                     waiting=args.interruption.waiting,
                 )
-        result.interfaces.append(interface_of(driver.inner, args.netns))
+        result.interfaces.append(interface_of(inner, args.netns))
         with span("after IPAM"):
-            driver.after_ipam(gateways)
+            driver.after_ipam(at, gateways)
             if gateways:
                 from plugins.attach.gateways import forward
 
@@ -110,15 +114,15 @@ def _connect(driver: Driver[Any], ifindex: int, gateways: list[Cidr]) -> None:
             from firewall import masquerade
 
             addresses, owner, tables = [ip.address for ip in result.ips], driver.owner, driver.tables
-            driver.undo.add(masquerade.remove, tables, owner, addresses)
+            at.undo.add(masquerade.remove, tables, owner, addresses)
             with span("masquerade"):
                 masquerade.apply(tables, owner, addresses, config.ip_masq_backend)
         if not driver.leaves_down:
             # Last: the announcement attracts packets, and they need everything above.
             with span("announce"):
                 with args.interruption.waiting():
-                    driver.wait_reachable()
-                driver.announce()
+                    driver.wait_reachable(at)
+                driver.announce(pod, inner)
 
 
 def _delete(driver: Driver[Any]) -> None:
@@ -148,17 +152,17 @@ def _check(driver: Driver[Any]) -> None:
         ipam_check(args)
     if result is None:
         raise CniError(Code.INVALID_CONFIG, "prevResult: required key is missing")
-    driver.result = result
     if not driver.has_link:
         return
-    with open_pod(args) as driver.netns, Rtnl() as driver.host, Rtnl(driver.netns) as driver.pod:
-        driver.inner = pod_interface.check_interface(
-            driver.pod, result, args.ifname, args.netns, kind=driver.kind, may_be_down=driver.leaves_down
+    with open_pod(args) as netns, Rtnl() as host, Rtnl(netns) as pod:
+        inner = pod_interface.check_interface(
+            pod, result, args.ifname, args.netns, kind=driver.kind, may_be_down=driver.leaves_down
         )
-        driver.verify()
-        check_mtu(driver)
+        at = Attached(host, netns, pod, inner, result)
+        driver.verify(at)
+        check_mtu(driver, at)
         addresses = [ip.address for ip in pod_ips(result, args.ifname, args.netns)]
-        pod_interface.check_addresses_and_routes(driver.pod, driver.inner, result.routes, addresses)
+        pod_interface.check_addresses_and_routes(pod, inner, result.routes, addresses)
     if driver.config.ipam.type and _masquerades(driver):
         from firewall import masquerade
 

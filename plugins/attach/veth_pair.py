@@ -1,13 +1,11 @@
 """A veth pair between the host and the pod, or a netkit pair, as every plugin that uses one makes and checks it.
 
-`make_pair` makes it, in `free_names`. Plugins give both ends a MAC, because udev(7) replaces a MAC that the
-kernel chose, at any later moment.
+Plugins give both ends a MAC, because udev(7) replaces a MAC that the kernel chose, at any later moment.
 """
 
 import errno
 
-from fast_stdlib.contextlib import contextmanager
-from fast_stdlib.typing import Callable, Iterator, TypeVar
+from fast_stdlib.typing import Callable
 from netlink.kinds import PAIRS
 from netlink.link import Link
 from netlink.namespace import Namespace
@@ -16,40 +14,32 @@ from netlink.wire import NetlinkError
 from plugins.attach.pod_interface import check_mac
 from skel import CniError, Code, Result
 
-T = TypeVar("T")
-
 _UP_SECONDS = 2.5
 """How long the host's end may take to come up; the reference gives a bridge's port as much."""
 
 
-@contextmanager
-def free_names(name: str, peer: str, namespace: Namespace) -> Iterator[None]:
-    """Make the pair `name` and `peer`, which is in `namespace`, in this block.
-
-    Raises CniError if either name is taken: the pod's interface must not exist (SPEC.md section 2, ADD).
-    """
-    try:
-        yield
-    except NetlinkError as error:
-        if error.errno != errno.EEXIST:
-            raise
-        message = f'cannot connect "{peer}" in {namespace.path} by "{name}": an interface of that name exists already'
-        raise CniError(Code.INTERNAL, message) from None
-
-
-def make_pair(make: Callable[[str], T], device_type: str | None, log: Callable[[str], None]) -> T:
+def make_pair(make: Callable[[str], Link], device_type: str | None, log: Callable[[str], None], names: str) -> Link:
     """Return what `make` makes with a pair of a kind, "netkit" if `device_type` says so, else "veth".
 
-    If the kernel has no netkit, or none with a MAC, it is a veth pair, and `log` gets a note. Raises NetlinkError.
+    If the kernel has no netkit, or none with a MAC, it is a veth pair, and `log` gets a note. Raises CniError if one of
+    the pair's `names` is taken: the pod's interface must not exist (SPEC.md section 2, ADD). Raises NetlinkError.
     """
-    if device_type == "netkit":
-        try:
-            return make("netkit")
-        except NetlinkError as error:
-            if error.errno != errno.EOPNOTSUPP:
-                raise
-            log(f"deviceType: this kernel has no netkit for pods, so the pair is veth: {error.strerror}")
-    return make("veth")
+    kind = device_type or "veth"
+    try:
+        return make(kind)
+    except NetlinkError as error:
+        if error.errno == errno.EEXIST:
+            message = f"cannot connect {names}: an interface of that name exists already"
+            raise CniError(Code.INTERNAL, message) from None
+        if kind != "netkit" or error.errno != errno.EOPNOTSUPP:
+            raise
+        log(f"deviceType: this kernel has no netkit for pods, so the pair is veth: {error.strerror}")
+    return make_pair(make, None, log, names)
+
+
+def names_of(name: str, peer: str, namespace: Namespace) -> str:
+    """Return the names of a pair for an error: `name`, and `peer` in `namespace`."""
+    return f'"{peer}" in {namespace.path} by "{name}"'
 
 
 def delete_own(host: Rtnl, name: str, mac: str) -> None:
@@ -62,9 +52,9 @@ def delete_own(host: Rtnl, name: str, mac: str) -> None:
         host.delete_link(link.ifindex)
 
 
-def wait_up(host: Rtnl, port: Link, seen: Link | None = None) -> Link:
-    """Return the host's end when it passes packets, at once if it did when it was `seen`. Raises CniError (11)."""
-    risen = seen if seen is not None and is_oper_up(seen) else host.wait_oper_up(port.ifindex, _UP_SECONDS)
+def wait_up(host: Rtnl, port: Link) -> Link:
+    """Return the host's end when it passes packets, at once if it did when it was last seen. Raises CniError (11)."""
+    risen = port if is_oper_up(port) else host.wait_oper_up(port.ifindex, _UP_SECONDS)
     if risen is None:
         raise CniError(Code.TRY_AGAIN_LATER, f'"{port.name}" did not come up in {_UP_SECONDS} s')
     return risen

@@ -47,19 +47,17 @@ def ensure_gateways(
     host: Rtnl,
     holder: Link,
     gateways: list[Cidr],
+    present: list[Address],
     *,
     force: bool,
     undo: BridgeUndo,
-    present: list[Address] | None = None,
     look: RtnlRequest[Any] | None = None,
 ) -> None:
-    """Give `holder` (the bridge, or a VLAN's gateway) the pods' gateway addresses, if they are not among the `present`.
+    """Give `holder` (the bridge, or a VLAN's gateway) the pods' gateway addresses beside those that are `present`.
 
     `look` is sent along. Raises CniError (7) if the holder has another address already, unless `force`, and
     NetlinkError.
     """
-    if present is None:
-        present = host.addresses(holder.ifindex) if gateways else []
     held = [address.interface for address in present]
     missing: list[Cidr] = []
     for gateway in gateways:

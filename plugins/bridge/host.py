@@ -16,7 +16,7 @@ from netlink.rtnl import Rtnl
 from netlink.sysctl import read_sysctl, write_sysctl
 from netlink.sysfs import has_set_mac
 from plugins.attach.interface_config import random_mac
-from plugins.attach.veth_pair import free_names, wait_up
+from plugins.attach.veth_pair import make_pair, names_of
 from plugins.bridge.config import BridgeConfig
 from skel import CniError, Code, Interruption, Undo
 
@@ -122,22 +122,21 @@ def connect(  # noqa: PLR0913 -- the properties of a port, each by its name
     namespace: Namespace,
     mac: str = "",
     alias: str = "",
-    kind: str = "veth",
     for_pod: bool = True,
 ) -> Connected:
-    """Make a pair of a `kind`, "veth" or "netkit": `name`, a port of the bridge, and `peer` in `namespace`.
+    """Make a pair: `name`, a port of the bridge, and `peer` in `namespace`.
 
     `port_mac` comes from `random_mac` above the bridge's MAC; `delete_own` knows the port by it, should this fail.
     Without `port_mac` and `mac` they are random.
 
-    `hairpinMode` and `portIsolation` apply to pods' ports alone: isolated ports must reach their gateway's. Raises
-    CniError if either name is taken, and NetlinkError.
+    `deviceType`, `hairpinMode` and `portIsolation` apply to pods' ports alone: isolated ports must reach their
+    gateway's. Raises CniError if either name is taken, and NetlinkError.
     """
     owner = find_fdb_owner(bridge.ifindex, bridge.mac)
     now = find_link(bridge.ifindex)
     present = list_addresses(bridge.ifindex)
-    with free_names(name, peer, namespace):
-        port = host.create_veth(
+    port = make_pair(
+        lambda kind: host.create_veth(
             name,
             kind=kind,
             peer_name=peer,
@@ -150,7 +149,11 @@ def connect(  # noqa: PLR0913 -- the properties of a port, each by its name
             hairpin=for_pod and config.hairpin_mode,
             isolated=for_pod and config.port_isolation,
             looks=(owner, now, present),
-        )
+        ),
+        config.device_type if for_pod else None,
+        undo.log,
+        names_of(name, peer, namespace),
+    )
     joined = _required(now.answer, bridge.name)  # with the MTU that it may have taken from the port
     # The bridge may lack a MAC of its own: then it has just taken another, or its MAC is one of its ports'.
     if joined.mac != bridge.mac or owner.answer != bridge.ifindex:
@@ -176,17 +179,6 @@ def missing_vlans(host: Rtnl, port: Link, config: BridgeConfig, trunk: list[int]
     passed, native = host.vlans(port.ifindex)
     lost_native = bool(config.vlan) and native != config.vlan
     return sorted({config.native_vlan, *trunk} - {*passed} | ({config.vlan} if lost_native else set()))
-
-
-def wait_port_up(host: Rtnl, port: Link, bridge: Link, seen: Link | None = None) -> None:
-    """Wait until the port forwards, unless it did when it was `seen`.
-
-    Raises CniError (11) if it does not within 2.5 s, or has lost its bridge.
-    """
-    risen = wait_up(host, port, seen)
-    if risen.master != bridge.ifindex:
-        message = f'"{port.name}" is no port of "{bridge.name}" any more: the bridge was removed meanwhile'
-        raise CniError(Code.TRY_AGAIN_LATER, message)
 
 
 def check_available(config: BridgeConfig) -> None:

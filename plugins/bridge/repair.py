@@ -40,7 +40,8 @@ def repair_gateways(host: Rtnl, config: BridgeConfig, bridge: Link, gateways: li
             raise CniError(Code.INTERNAL, f'"{holder.name}" is no end of a veth pair in this network namespace')
         _connect(host, config, port, bridge, undo, for_pod=False)
     # Without `force`: the addresses of other pods' gateways stay.
-    ensure_gateways(host, holder, gateways, force=False, undo=undo)
+    present = host.addresses(holder.ifindex) if gateways else []
+    ensure_gateways(host, holder, gateways, present, force=False, undo=undo)
 
 
 def _connect(

@@ -6,7 +6,7 @@ Nothing of an attachment is on the host while the pod has the device, so REPAIR 
 import errno
 
 from fast_stdlib.typing import TYPE_CHECKING
-from plugins.attach.driver import Driver, Made
+from plugins.attach.driver import Adding, Attached, Driver
 from plugins.host_device.config import HostDeviceConfig, WantedDevice
 from skel import CniError, Code
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from firewall.owner import Owner
     from netlink.link import Link
+    from netlink.rtnl import Rtnl
     from plugins.host_device.device_record import DeviceRecord, DeviceRecords
     from skel.steps import Steps
 
@@ -50,7 +51,7 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
 
         return DeviceRecords(self.config.name, self.args.log)
 
-    def make(self) -> Made:
+    def make(self, at: Adding) -> int:
         """Move the device into the pod, after its record is written."""
         from netlink.altnames import add_altname
         from netlink.link_wire import change_link
@@ -61,45 +62,48 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
 
         wanted, ifname, args = self.config.require_wanted(), self.args.ifname, self.args
         if not self.has_link:
-            return Made([], 0)
+            return 0
         mark = mark_of(self.owner)
-        with locked(args.interruption), Rtnl(self.netns) as pod:
+        with locked(args.interruption), Rtnl(at.netns) as pod:
             if pod.link(ifname) is not None:
-                message = f'cannot move a device to "{ifname}" in {self.netns.path}: it exists already'
+                message = f'cannot move a device to "{ifname}" in {at.netns.path}: it exists already'
                 raise CniError(Code.INTERNAL, message)
             before = self.records.read(args.container_id, ifname)
             if before is not None:  # of an ADD that was killed
                 return_device(self.owner, before, args.netns, args.log)
-            device = self._free_device(wanted)
-            recorded = record_of(self.host, device, wanted, args.netns)
-            self.undo.add(self._return)
+            device = self._free_device(at.host, wanted)
+            recorded = record_of(at.host, device, wanted, args.netns)
+            at.undo.add(self._return)
             self.records.write(args.container_id, ifname, recorded)
             alias = change(change_link(device.ifindex, alias=device.name), f"set the alias of {device.name!r}")
             # Before the move: if this process is killed then, the device itself says whose it is.
             marks = [mark, up_mark_of(self.owner)] if device.up else [mark]
-            self.host.send(*(add_altname(device.ifindex, each) for each in marks), alias)
-            self.host.move_link(device.ifindex, self.netns, ifname)
+            at.host.send(*(add_altname(device.ifindex, each) for each in marks), alias)
+            at.host.move_link(device.ifindex, at.netns, ifname)
             moved = marked(pod, mark, ifname)
             if moved is None:
-                raise CniError(Code.INTERNAL, f'"{device.name}" did not arrive in {self.netns.path}')
+                raise CniError(Code.INTERNAL, f'"{device.name}" did not arrive in {at.netns.path}')
             if self.config.mtu:
                 pod.set_mtu(moved.ifindex, self.config.mtu)
-        return Made([], moved.ifindex)
+        return moved.ifindex
 
-    def wait_reachable(self) -> None:
+    def wait_reachable(self, at: Adding) -> None:
         """Return when the device has a carrier, or after a while without one. A pod without addresses does not wait."""
-        if self.result.ips and not self._has_waited:
-            self._has_waited = True
-            found = self.pod.link(self.args.ifname)
-            if found is not None:
-                self.pod.wait_oper_up(found.ifindex, _CARRIER_SECONDS)
+        from netlink.rtnl import Rtnl
 
-    def announce(self) -> None:
+        if at.result.ips and not self._has_waited:
+            self._has_waited = True
+            with Rtnl(at.netns) as pod:
+                found = pod.link(self.args.ifname)
+                if found is not None:
+                    pod.wait_oper_up(found.ifindex, _CARRIER_SECONDS)
+
+    def announce(self, pod: "Rtnl", inner: "Link") -> None:
         """Tell the neighbours the MAC, if the device's driver permits it."""
         from netlink.wire import NetlinkError
 
         try:
-            super().announce()
+            super().announce(pod, inner)
         except NetlinkError as error:
             if error.errno not in _REFUSALS:
                 raise
@@ -109,19 +113,19 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
         """Take the device back; a device that the reference plugin has lent, too."""
         steps.take(self._return)
 
-    def verify(self) -> None:
+    def verify(self, at: Attached) -> None:
         """Compare the device with its record, which DEL needs."""
         from plugins.host_device.device_record import mark_of
 
-        name, mtu = self.inner.name, self.config.mtu
+        inner, name, mtu = at.inner, at.inner.name, self.config.mtu
         recorded = self.records.read(self.args.container_id, name)
-        if recorded is not None and mark_of(self.owner) not in self.inner.altnames:
+        if recorded is not None and mark_of(self.owner) not in inner.altnames:
             raise CniError(Code.INTERNAL, f'"{name}" in the container is not the device "{recorded.name}" of the host')
-        if not self.inner.alias:
+        if not inner.alias:
             message = f'the alias of "{name}" in the container is missing: it is the device\'s name on the host'
             raise CniError(Code.INTERNAL, message)
-        if mtu and self.inner.mtu != mtu:
-            message = f'MTU of "{name}" is {self.inner.mtu}, the configuration says {mtu}'
+        if mtu and inner.mtu != mtu:
+            message = f'MTU of "{name}" is {inner.mtu}, the configuration says {mtu}'
             raise CniError(Code.INTERNAL, message)
 
     def stale(self, valid: "Collection[Owner]", steps: "Steps") -> None:
@@ -163,7 +167,7 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
         if found is None and not any(recorded.names(wanted) for _, recorded in self.records.of_all_networks()):
             raise CniError(Code.NOT_AVAILABLE, _missing(wanted))
 
-    def _free_device(self, wanted: WantedDevice) -> "Link":
+    def _free_device(self, host: "Rtnl", wanted: WantedDevice) -> "Link":
         """Return the host's device, which no pod has; the node's lock is held.
 
         A device may be on the host with a mark, after a killed call or the end of a namespace: it gets its own name
@@ -176,17 +180,17 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
         lent = {mark_of(owner): (owner, recorded) for owner, recorded in self.records.of_all_networks()}
         wanted_ones = [(owner, recorded) for owner, recorded in lent.values() if recorded.names(wanted)]
         for owner, recorded in wanted_ones:
-            if marked(self.host, mark_of(owner), recorded.name) is not None:
+            if marked(host, mark_of(owner), recorded.name) is not None:
                 self._restore(owner, recorded)
-        device = find_device(self.host, wanted)
+        device = find_device(host, wanted)
         if device is not None and any(map(is_mark, device.altnames)):
             # The end of a namespace has left it on the host under the name that it had in the pod.
             owner_and_record = next((lent[name] for name in device.altnames if name in lent), None)
             if owner_and_record is None:
-                restore(self.host, device, None, self.args.log)
+                restore(host, device, None, self.args.log)
             else:
                 self._restore(*owner_and_record)
-            device = find_device(self.host, wanted)
+            device = find_device(host, wanted)
         if device is not None:
             return device
         for owner, recorded in wanted_ones:

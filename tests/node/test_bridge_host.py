@@ -82,7 +82,9 @@ def test_failing_add_keeps_the_vlan_gateway_of_other_pods(node: Node, bin_dir: P
     def fail() -> None:
         with on(node) as host, BridgeUndo(print, host, "br0", OWN) as undo:
             holder = vlan_gateway(host, undo)
-            bridge_gateways.ensure_gateways(host, holder, [GATEWAY], force=False, undo=undo)
+            bridge_gateways.ensure_gateways(
+                host, holder, [GATEWAY], host.addresses(holder.ifindex), force=False, undo=undo
+            )
             raise TimeoutError
 
     with ThreadPoolExecutor(1) as at_once, pytest.raises(TimeoutError):
@@ -99,7 +101,9 @@ def test_isolated_pods_reach_the_gateway_of_their_vlan(node: Node, bin_dir: Path
     def make() -> None:
         with on(node) as host, BridgeUndo(print, host, "br0", OWN) as undo:
             holder = vlan_gateway(host, undo, portIsolation=True)
-            bridge_gateways.ensure_gateways(host, holder, [GATEWAY], force=False, undo=undo)
+            bridge_gateways.ensure_gateways(
+                host, holder, [GATEWAY], host.addresses(holder.ifindex), force=False, undo=undo
+            )
 
     with ThreadPoolExecutor(1) as at_once:
         at_once.submit(make).result()

@@ -176,7 +176,8 @@ def test_failing_add_keeps_the_bridge_settings_of_another_pod(node: Node, connec
     def fail() -> None:
         with BridgeUndo(print, host, "br0", "own") as undo:
             bridge = bridge_host.ensure_bridge(host, config, undo)
-            ensure_gateways(host, bridge, [ip_interface("10.88.0.1/16")], force=True, undo=undo)
+            present = host.addresses(bridge.ifindex)
+            ensure_gateways(host, bridge, [ip_interface("10.88.0.1/16")], present, force=True, undo=undo)
             if connected == "meanwhile":
                 connect(host)
             raise TimeoutError
