@@ -10,6 +10,7 @@ from fast_stdlib.typing import TYPE_CHECKING
 from plugins.attach.attachment import pod_ips
 from plugins.attach.driver import Adding, Attached, Driver, interface_of
 from plugins.attach.gateways import check_forwarding, forward, held_gateways, set_gateways
+from plugins.attach.host_veth import check_host_end, delete_own, find_host_end, make_pair, names_of, wait_up
 from plugins.attach.interface_config import PairConfig, random_mac
 from plugins.attach.sequence import interface_plugin
 from skel import Address, Cidr, CniError, Code, IPConfig, Result, with_length
@@ -36,7 +37,6 @@ class PtpDriver(Driver[PtpConfig]):
     def make(self, at: Adding) -> int:
         """Make the pair."""
         from netlink.sysctl import set_sysctl
-        from plugins.attach.veth_pair import delete_own, make_pair, names_of
 
         name, ifname, mac = self.host_veth, self.args.ifname, random_mac()
         at.undo.add(delete_own, at.host, name, mac)
@@ -99,14 +99,10 @@ class PtpDriver(Driver[PtpConfig]):
 
     def wait_reachable(self, at: Adding) -> None:
         """Return when the pair passes packets."""
-        from plugins.attach.veth_pair import wait_up
-
         wait_up(at.host, self.port)
 
     def verify(self, at: Attached) -> None:
         """Compare the host's end, its addresses and routes, and forwarding with the result."""
-        from plugins.attach.veth_pair import check_host_end
-
         port = check_host_end(at.host, at.result, at.inner)
         ips = self._routed_ips(at)
         gateways = _held(ips)
@@ -133,7 +129,6 @@ class PtpDriver(Driver[PtpConfig]):
 def _repair_host_end(at: Attached, ips: list[IPConfig]) -> None:
     from netlink.addresses import add_address
     from netlink.routes import add_route
-    from plugins.attach.veth_pair import find_host_end
 
     host, port = at.host, find_host_end(at.host, at.result, at.inner)
     if not port.up:

@@ -40,7 +40,7 @@ def find_ifb(host: RtnlSocket, owner: Owner) -> Link | None:
 
 def create_ifb(host: "Rtnl", owner: Owner, undo: "Undo", *, mtu: int, mac: str) -> Link:
     """Make the IFB, down and without an alias; `mtu` is in bytes. Raises CniError if its names are taken."""
-    from plugins.attach.veth_pair import delete_own
+    from plugins.attach.host_veth import delete_own
 
     for name in _names(owner):
         back = undo.add(delete_own, host, name, mac)

@@ -3,8 +3,8 @@
 from netlink.link import Link
 from netlink.rtnl import Rtnl
 from plugins.attach.gateways import check_forwarding
+from plugins.attach.host_veth import check_host_end
 from plugins.attach.pod_interface import check_mac
-from plugins.attach.veth_pair import check_host_end
 from plugins.bridge.config import BridgeConfig
 from plugins.bridge.gateways import vlan_gateway_name
 from plugins.bridge.host import missing_vlans, require_bridge

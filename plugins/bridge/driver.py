@@ -4,6 +4,7 @@ from fast_stdlib.typing import TYPE_CHECKING
 from plugins.attach.attachment import pod_ips
 from plugins.attach.driver import Adding, Attached, Driver, interface_of
 from plugins.attach.gateways import add_default_routes, forward, held_gateways, set_gateways
+from plugins.attach.host_veth import delete_own, find_host_end, is_of_reference, wait_up
 from plugins.attach.interface_config import random_mac
 from plugins.bridge.config import BridgeConfig
 from skel import Args, Cidr, CniError, Code, Result
@@ -53,7 +54,6 @@ class BridgeDriver(Driver[BridgeConfig]):
 
     def make(self, at: Adding) -> int:
         """Make the bridge if it is missing, and the pair; put the port into its VLANs and check its source MACs."""
-        from plugins.attach.veth_pair import delete_own
         from plugins.bridge.host import connect, ensure_bridge, tag
 
         config, host, undo, name = self.config, at.host, self.undo, self.host_veth
@@ -111,8 +111,6 @@ class BridgeDriver(Driver[BridgeConfig]):
 
     def wait_reachable(self, at: Adding) -> None:
         """Return when the port forwards. Raises CniError (11) if it does not within 2.5 s, or has lost its bridge."""
-        from plugins.attach.veth_pair import wait_up
-
         bridge, port, _ = self.connected
         if wait_up(at.host, port).master != bridge.ifindex:
             message = f'"{port.name}" is no port of "{bridge.name}" any more: the bridge was removed meanwhile'
@@ -170,8 +168,6 @@ class BridgeDriver(Driver[BridgeConfig]):
 
     def _repair_spoof_check(self, at: Attached) -> None:
         from firewall import spoofcheck
-        from plugins.attach.host_veth import is_of_reference
-        from plugins.attach.veth_pair import find_host_end
 
         port = find_host_end(at.host, at.result, at.inner).name
         mac = next((each.mac for each in at.result.interfaces if each.sandbox and each.name == self.args.ifname), "")

@@ -9,9 +9,8 @@ from netlink.link import Link
 from netlink.namespace import Namespace
 from netlink.request import RtnlRequest
 from netlink.rtnl import Rtnl
-from plugins.attach.host_veth import host_veth_name
+from plugins.attach.host_veth import delete_own, host_veth_name
 from plugins.attach.interface_config import random_mac
-from plugins.attach.veth_pair import delete_own
 from plugins.bridge.config import BridgeConfig
 from plugins.bridge.host import BridgeUndo, bring_up, connect, tag
 from skel import Cidr, CniError, Code

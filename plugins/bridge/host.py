@@ -15,8 +15,8 @@ from netlink.namespace import Namespace, current_namespace
 from netlink.rtnl import Rtnl
 from netlink.sysctl import read_sysctl, write_sysctl
 from netlink.sysfs import has_set_mac
+from plugins.attach.host_veth import make_pair, names_of
 from plugins.attach.interface_config import random_mac
-from plugins.attach.veth_pair import make_pair, names_of
 from plugins.bridge.config import BridgeConfig
 from skel import CniError, Code, Interruption, Undo
 

@@ -6,7 +6,7 @@ An undo is needed by the functions that ADD shares; nothing is taken back.
 from netlink.link import Link
 from netlink.namespace import current_namespace
 from netlink.rtnl import Rtnl
-from plugins.attach.veth_pair import find_host_end
+from plugins.attach.host_veth import find_host_end
 from plugins.bridge.config import BridgeConfig
 from plugins.bridge.gateways import ensure_gateways, ensure_vlan_gateway
 from plugins.bridge.host import BridgeUndo, ensure_bridge, keep_mac, missing_vlans, tag
