@@ -133,15 +133,8 @@ def _as_printed(result: Result, version: str) -> Result:
     return Result.decode_any(result.encode_as(version))
 
 
-def _run(path: str, environ: Mapping[str, str], args: Args[C], plugin: Plugin[Any] | None) -> Outcome:
-    """Run the delegate, in this process if it is `plugin`."""
-    if plugin is not None:
-        return dispatch(plugin, environ, lambda: args.stdin, args.context)
-    return _execute(path, environ, args.stdin, args.interruption)
-
-
 def _reported(file: str, path: str, environ: dict[str, str], args: Args[C], plugin: Plugin[Any] | None) -> Outcome:
-    """Run the delegate, and report it to `file`."""
+    """Run the delegate, in this process if it is `plugin`, and report it to `file`."""
     from .trace import report
 
     begin = monotonic()
@@ -150,7 +143,10 @@ def _reported(file: str, path: str, environ: dict[str, str], args: Args[C], plug
     with fast_stdlib.span(f"ipam.Exec{_IPAM_CALLS.get(verb, verb)}", waits=plugin is None, path=path, stdin=stdin):
         if (recorder := fast_stdlib.recorder()) is not None:
             environ["TRACEPARENT"] = recorder.traceparent()
-        outcome = _run(path, environ, args, plugin)
+        if plugin is not None:
+            outcome = dispatch(plugin, environ, lambda: args.stdin, args.context)
+        else:
+            outcome = _execute(path, environ, args.stdin, args.interruption)
         fast_stdlib.span_note(stdout=outcome.stdout.decode(errors="replace"), exit_code=outcome.code)
         if outcome.code != 0:
             fast_stdlib.span_note(error=str(_failure(args.config.ipam.type, outcome)))

@@ -67,10 +67,8 @@ class _Field:
             first, *rest = name.split("_")
             self.key = first + "".join(word.capitalize() for word in rest)
 
-    def absent(self, path: str) -> object:
-        """Return the value of a missing key. Raises CniError (7) if it is required."""
-        if self.default is _REQUIRED:
-            raise CniError(Code.INVALID_CONFIG, f"{joined(path, self.key)}: required key is missing")
+    def absent(self) -> object:
+        """Return the value of a missing key that is not required."""
         return self.default() if callable(self.default) else self.default
 
     def read(self, value: object, path: str, tolerate: Tolerate) -> object:
@@ -112,8 +110,9 @@ class Record:
 
     _fields: ClassVar[dict[str, _Field]] = {}
     """By key in lower case; subclasses inherit and may redeclare."""
-    _made: ClassVar[list[_Field]] = []
-    """The fields whose default is made for each record, or that have none."""
+    _required: ClassVar[list[_Field]] = []
+    _made: ClassVar[dict[str, Callable[[], object]]] = {}
+    """The functions that make a default for each record, by the field's name."""
     _defaults: ClassVar[dict[str, object]] = {}
     """The defaults of the other fields by name, in the order of all."""
 
@@ -121,9 +120,10 @@ class Record:
         inherited = {known.name: known for known in cls._fields.values()}
         declared = {name: value for name, value in vars(cls).items() if isinstance(value, _Field)}
         cls._fields = {known.key.lower(): known for known in (inherited | declared).values()}
-        cls._made = [known for known in cls._fields.values() if known.default is _REQUIRED or callable(known.default)]
+        cls._required = [known for known in cls._fields.values() if known.default is _REQUIRED]
+        cls._made = {known.name: known.default for known in cls._fields.values() if callable(known.default)}
         cls._defaults = {known.name: known.default for known in cls._fields.values()}
-        cls._defaults.update((known.name, _ABSENT) for known in cls._made)
+        cls._defaults |= dict.fromkeys([*cls._made, *(known.name for known in cls._required)], _ABSENT)
         for name in declared:
             # An instance without the attribute must fail, not show the declaration.
             delattr(cls, name)
@@ -132,11 +132,8 @@ class Record:
         if unknown := values.keys() - self._defaults.keys():
             message = f"{type(self).__name__} has no field {', '.join(sorted(unknown))}"
             raise TypeError(message)
-        values = self._defaults | values
-        for known in self._made:
-            if values[known.name] is _ABSENT:
-                values[known.name] = known.absent(type(self).__name__)
-        self.__dict__ = values
+        self.__dict__ = self._defaults | values
+        self._complete(type(self).__name__)
 
     @classmethod
     def decode(cls, value: object, path: str = "", *, tolerate: Tolerate | None = None) -> Self:
@@ -159,13 +156,21 @@ class Record:
         record = cls.__new__(cls)
         record.__dict__ = values
         if tolerate is not None:
-            record._do_without(path, tolerate)  # noqa: SLF001 -- a method of this class
-        for known in cls._made:
-            if values.get(known.name) is _ABSENT:
-                values[known.name] = known.absent(path)
+            record._do_without(tolerate)  # noqa: SLF001 -- a method of this class
+        record._complete(path)  # noqa: SLF001 -- as above
         return record
 
-    def _do_without(self, path: str, tolerate: Tolerate) -> None:
+    def _complete(self, path: str) -> None:
+        """Set the keys that are missing. Raises CniError (7) for one that is required."""
+        values = self.__dict__
+        for known in self._required:
+            if values.get(known.name) is _ABSENT:
+                raise CniError(Code.INVALID_CONFIG, f"{joined(path, known.key)}: required key is missing")
+        for name, make in self._made.items():
+            if values.get(name) is _ABSENT:
+                values[name] = make()
+
+    def _do_without(self, tolerate: Tolerate) -> None:
         """Tell of each key that could not be read: its value is the error until now."""
         for known in self._fields.values():
             value = self.__dict__[known.name]
@@ -174,7 +179,7 @@ class Record:
                 if known.unreadable is UNKNOWN:
                     self.mark_unreadable(known.name, value)
                 else:
-                    setattr(self, known.name, known.absent(path) if known.unreadable is _DEFAULT else known.unreadable)
+                    setattr(self, known.name, known.absent() if known.unreadable is _DEFAULT else known.unreadable)
 
     def mark_unreadable(self, name: str, error: CniError) -> None:
         """Have reading the attribute `name` raise `error` from now on."""
@@ -195,7 +200,7 @@ class Record:
         encoded = {}
         for known in self._fields.values():
             value = getattr(self, known.name)
-            if value is None or (not value and known.default is not _REQUIRED and value == known.absent("")):
+            if value is None or (not value and known.default is not _REQUIRED and value == known.absent()):
                 continue
             encoded[known.key] = _plain(value)
         return encoded
