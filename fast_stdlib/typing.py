@@ -105,8 +105,8 @@ else:
 
     def _completed(cls, values, named):
         """Return all items in order. Raises TypeError for an item that is missing, unknown or given twice."""
-        if not values and len(named) == len(cls._fields) and all(map(named.__contains__, cls._fields)):
-            return map(named.__getitem__, cls._fields)
+        if not values and tuple(named) == cls._fields:
+            return named.values()
         given = dict(zip(cls._fields, values, strict=False))
         items = cls._field_defaults | given | named
         if len(values) > len(given) or given.keys() & named.keys() or items.keys() ^ set(cls._fields):

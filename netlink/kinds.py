@@ -124,8 +124,8 @@ def details_of(kind: str, data: bytes, port_data: bytes) -> Details:
     details = read(data) if read is not None else NO_DETAILS
     if not port_data:
         return details
-    port = values(port_data).get
-    return details._replace(hairpin=any(port(_IFLA_BRPORT_MODE, b"")), isolated=any(port(_IFLA_BRPORT_ISOLATED, b"")))
+    hairpin, isolated = (any(value(port_data, number)) for number in (_IFLA_BRPORT_MODE, _IFLA_BRPORT_ISOLATED))
+    return details._replace(hairpin=hairpin, isolated=isolated) if hairpin or isolated else details
 
 
 def _peer(kind: int, name: str, namespace: Namespace, mac: str, mtu: int) -> bytes:
