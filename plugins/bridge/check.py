@@ -2,20 +2,32 @@
 
 from netlink.link import Link
 from netlink.rtnl import Rtnl
+from plugins.attach.driver import Attached
 from plugins.attach.gateways import check_forwarding
 from plugins.attach.host_veth import check_host_end
 from plugins.attach.pod_interface import check_mac
 from plugins.bridge.config import BridgeConfig
 from plugins.bridge.gateways import vlan_gateway_name
 from plugins.bridge.host import missing_vlans, require_bridge
-from skel import Cidr, CniError, Code, Result
+from skel import Cidr, CniError, Code
 
 
-def check_bridge(host: Rtnl, config: BridgeConfig, result: Result) -> Link:
-    """Return the network's bridge. Raises CniError (7, 999) if it is missing, down or not as configured."""
-    bridge = require_bridge(host, config.bridge)
+def check_host(config: BridgeConfig, at: Attached, gateways: list[Cidr]) -> Link:
+    """Return the host's end of the pair.
+
+    Raises CniError (7, 999) if the bridge, that end or an address of `gateways` is missing, or differs.
+    """
+    bridge = _check_bridge(config, at)
+    port = _check_port(config, at, bridge)
+    if gateways:
+        _check_gateways(at.host, config, bridge, gateways)
+    return port
+
+
+def _check_bridge(config: BridgeConfig, at: Attached) -> Link:
+    bridge = require_bridge(at.host, config.bridge)
     _check_up(bridge)
-    for interface in result.interfaces:
+    for interface in at.result.interfaces:
         if interface.name == bridge.name and not interface.sandbox:
             check_mac(interface, bridge)
     if bridge.promiscuous != config.promisc_mode:
@@ -24,9 +36,8 @@ def check_bridge(host: Rtnl, config: BridgeConfig, result: Result) -> Link:
     return bridge
 
 
-def check_port(host: Rtnl, config: BridgeConfig, result: Result, inner: Link, bridge: Link) -> Link:
-    """Return the host's end of the pair. Raises CniError (999) if it is missing, down, or differs."""
-    port = check_host_end(host, result, inner)
+def _check_port(config: BridgeConfig, at: Attached, bridge: Link) -> Link:
+    port = check_host_end(at.host, at.result, at.inner)
     if port.master != bridge.ifindex:
         raise CniError(Code.INTERNAL, f'"{port.name}" is no port of the bridge "{bridge.name}"')
     for key, wanted, found in (
@@ -35,17 +46,14 @@ def check_port(host: Rtnl, config: BridgeConfig, result: Result, inner: Link, br
     ):
         if wanted and not found:
             raise CniError(Code.INTERNAL, f'"{port.name}" is not set up for {key}: true')
-    _check_vlans(host, port, config, config.trunk_vlans())
+    _check_vlans(at.host, port, config, config.trunk_vlans())
     return port
 
 
-def check_gateways(host: Rtnl, config: BridgeConfig, bridge: Link, gateways: list[Cidr]) -> None:
-    """Raise CniError (999) for a missing gateway address, or a family that the kernel does not forward.
-
-    `gateways` are the addresses of the bridge, or of its VLAN's interface.
-    """
+def _check_gateways(host: Rtnl, config: BridgeConfig, bridge: Link, gateways: list[Cidr]) -> None:
+    """Compare the addresses of the bridge, or of its VLAN's interface, and forwarding."""
     holder = bridge
-    if gateways and config.vlan:
+    if config.vlan:
         name = vlan_gateway_name(config)
         found = host.link(name)
         if found is None:

@@ -126,14 +126,10 @@ class BridgeDriver(Driver[BridgeConfig]):
 
     def verify(self, at: Attached) -> None:
         """Compare the bridge, the port, the gateway addresses and the check of source MACs with the result."""
-        from plugins.bridge.check import check_bridge, check_gateways, check_port
+        from plugins.bridge.check import check_host
 
-        config, host = self.config, at.host
-        bridge = check_bridge(host, config, at.result)
-        port = check_port(host, config, at.result, at.inner, bridge)
-        if config.ipam.type and config.gateway:
-            check_gateways(host, config, bridge, self._held_gateways(at))
-        if config.mac_spoof_check:
+        port = check_host(self.config, at, self._held_gateways(at))
+        if self.config.mac_spoof_check:
             from firewall import spoofcheck
 
             if not spoofcheck.holds(self.tables, self.owner, port.name, at.inner.mac):
@@ -147,24 +143,21 @@ class BridgeDriver(Driver[BridgeConfig]):
 
     def repair(self, at: Attached, steps: "Steps") -> None:
         """Put back the bridge, its port and gateway addresses, forwarding, and the check of source MACs."""
-        config = self.config
-        gateways = self._held_gateways(at) if config.ipam.type and config.gateway else []
-        steps.take(self._repair_links, at, gateways)
+        from plugins.bridge.repair import repair_links
+
+        gateways = self._held_gateways(at)
+        # Outside of a `with` block an Undo takes nothing back: half a repair is better than none.
+        steps.take(lambda: repair_links(self.config, at, gateways, self.open_undo(at.host)))
         if gateways:
             steps.take(forward, gateways)
-        if config.mac_spoof_check:
+        if self.config.mac_spoof_check:
             steps.take(self._repair_spoof_check, at)
 
     def _held_gateways(self, at: Attached) -> list[Cidr]:
+        """Return the gateways of the pod's addresses that the host holds."""
+        if not (self.config.ipam.type and self.config.gateway):
+            return []
         return held_gateways(pod_ips(at.result, self.args.ifname, self.args.netns))
-
-    def _repair_links(self, at: Attached, gateways: list[Cidr]) -> None:
-        from plugins.bridge.repair import repair_gateways, repair_port
-
-        # Outside of a `with` block it takes nothing back: half a repair is better than none.
-        undo = self.open_undo(at.host)
-        bridge = repair_port(at.host, self.config, at.result, at.inner, undo)
-        repair_gateways(at.host, self.config, bridge, gateways, undo)
 
     def _repair_spoof_check(self, at: Attached) -> None:
         from firewall import spoofcheck

@@ -6,42 +6,38 @@ An undo is needed by the functions that ADD shares; nothing is taken back.
 from netlink.link import Link
 from netlink.namespace import current_namespace
 from netlink.rtnl import Rtnl
+from plugins.attach.driver import Attached
 from plugins.attach.host_veth import find_host_end
 from plugins.bridge.config import BridgeConfig
 from plugins.bridge.gateways import ensure_gateways, ensure_vlan_gateway
 from plugins.bridge.host import BridgeUndo, ensure_bridge, keep_mac, missing_vlans, tag
-from skel import Cidr, CniError, Code, Result
+from skel import Cidr, CniError, Code
 
 
-def repair_port(host: Rtnl, config: BridgeConfig, result: Result, inner: Link, undo: BridgeUndo) -> Link:
-    """Make the bridge if it is missing, and have the host's end of the pod's pair be its port; return the bridge.
+def repair_links(config: BridgeConfig, at: Attached, gateways: list[Cidr], undo: BridgeUndo) -> None:
+    """Make the bridge if it is missing, have the host's end of the pod's pair be its port, and add missing gateways.
 
-    The new bridge gets the MAC of the old one, which is in the result: pods know it as their gateway's. Raises
-    CniError: 7 if the name belongs to another kind of link, 999 if the pair is missing; and NetlinkError.
+    The new bridge gets the MAC of the old one, which is in the result: pods know it as their gateway's. The gateways
+    are addresses of the bridge, or of the interface of the configuration's VLAN. Raises CniError: 7 if the name belongs
+    to another kind of link, or another address of the same network is there, 999 if the pair is missing; and
+    NetlinkError.
     """
-    port = find_host_end(host, result, inner)
-    macs = [each.mac for each in result.interfaces if each.name == config.bridge and not each.sandbox and each.mac]
-    bridge = ensure_bridge(host, config, undo, mac=next(iter(macs), ""))
+    host = at.host
+    port = find_host_end(host, at.result, at.inner)
+    macs = [each.mac for each in at.result.interfaces if each.name == config.bridge and not each.sandbox and each.mac]
+    bridge = holder = ensure_bridge(host, config, undo, mac=next(iter(macs), ""))
     _connect(host, config, port, bridge, undo)
-    return bridge
-
-
-def repair_gateways(host: Rtnl, config: BridgeConfig, bridge: Link, gateways: list[Cidr], undo: BridgeUndo) -> None:
-    """Give the bridge, or the interface of the configuration's VLAN, its missing gateway addresses.
-
-    Raises CniError (7) if it has another address of the same network, and NetlinkError.
-    """
-    holder = bridge
-    if gateways and config.vlan:
+    if not gateways:
+        return
+    if config.vlan:
         with current_namespace() as here:
             holder = ensure_vlan_gateway(host, bridge, config, here, undo)
-        port = host.link(holder.peer_ifindex)
-        if port is None or port.peer_ifindex != holder.ifindex:
+        other = host.link(holder.peer_ifindex)
+        if other is None or other.peer_ifindex != holder.ifindex:
             raise CniError(Code.INTERNAL, f'"{holder.name}" is no end of a veth pair in this network namespace')
-        _connect(host, config, port, bridge, undo, for_pod=False)
+        _connect(host, config, other, bridge, undo, for_pod=False)
     # Without `force`: the addresses of other pods' gateways stay.
-    present = host.addresses(holder.ifindex) if gateways else []
-    ensure_gateways(host, holder, gateways, present, force=False, undo=undo)
+    ensure_gateways(host, holder, gateways, host.addresses(holder.ifindex), force=False, undo=undo)
 
 
 def _connect(
