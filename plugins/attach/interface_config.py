@@ -20,7 +20,7 @@ from skel import (
 )
 
 AUTO = -1
-"""`mtu: "auto"`: the MTU of the path that the pod's packets take (plugins.attach.mtu)."""
+"""`mtu: "auto"`: the MTU of the path that the pod's packets take (`Driver.path_mtu`)."""
 MTU_MIN, _MTU_MAX = 68, 65535
 _ENCAPSULATIONS = ("vxlan", "geneve", "wireguard", "ipip")
 

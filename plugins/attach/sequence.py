@@ -7,7 +7,7 @@ from fast_stdlib import span
 from fast_stdlib.typing import Any, Callable, Sequence, TypeVar
 from plugins.attach.attachment import kept_rtnl, open_pod, pod_ips, valid_owners
 from plugins.attach.driver import Adding, Attached, Driver, interface_of
-from plugins.attach.interface_config import AUTO, InterfaceConfig, MasqueradeConfig, random_mac
+from plugins.attach.interface_config import AUTO, MTU_MIN, InterfaceConfig, MasqueradeConfig, random_mac
 from skel import Args, Cidr, CniError, Code, Interface, Plugin, Result
 from skel.delegate import ipam_add, ipam_check, ipam_delete, ipam_gc, ipam_status
 from skel.steps import Steps
@@ -54,9 +54,7 @@ def _add(driver: Driver[Any]) -> Result:
     with open_pod(args) as netns, kept_rtnl(args) as host, driver.open_undo(host) as undo:
         at = Adding(host, netns, undo, mac, Result())
         if config.mtu == AUTO:
-            from plugins.attach.mtu import settle_mtu
-
-            settle_mtu(driver, at)
+            _settle_mtu(driver, at)
         with span("make links"):
             ifindex = driver.make(at)
         gateways = _reserve(driver, at)
@@ -145,7 +143,6 @@ def _check(driver: Driver[Any]) -> None:
     """Raise CniError for a difference between the kernel and ADD's result (SPEC.md section 2, CHECK)."""
     from netlink.rtnl import Rtnl
     from plugins.attach import pod_interface
-    from plugins.attach.mtu import check_mtu
 
     args, result = driver.args, driver.args.prev_result
     if driver.config.ipam.type:
@@ -160,7 +157,7 @@ def _check(driver: Driver[Any]) -> None:
         )
         at = Attached(host, netns, pod, inner, result)
         driver.verify(at)
-        check_mtu(driver, at)
+        _check_mtu(driver, at)
         addresses = [ip.address for ip in pod_ips(result, args.ifname, args.netns)]
         pod_interface.check_addresses_and_routes(pod, inner, result.routes, addresses)
     if driver.config.ipam.type and _masquerades(driver):
@@ -201,10 +198,78 @@ def _status(driver: Driver[Any]) -> None:
 
 
 def _repair(driver: Driver[Any]) -> None:
-    """Put back what other programs have removed of the attachment on the host."""
-    from plugins.attach.repair import repair
+    """Put back the driver's part of the host, then masquerading; go on past errors and report them together.
 
-    repair(driver)
+    An attachment of the reference suite gets its firewall rules back in that suite's form, so that either suite's DEL
+    finds them (docs/repair.md). Raises CniError: 4 if the pod's network namespace is missing, 7 without prevResult, 999
+    if the pod has lost its interface. Raises OSError.
+    """
+    from netlink.rtnl import Rtnl
+    from plugins.attach import pod_interface
+
+    args = driver.args
+    if args.prev_result is None:
+        raise CniError(Code.INVALID_CONFIG, "prevResult: required key is missing")
+    with open_pod(args) as netns, kept_rtnl(args) as host, Rtnl(netns) as pod:
+        inner = pod_interface.require_interface(pod, args.ifname)
+        at = Attached(host, netns, pod, inner, args.prev_result)
+        with Steps() as steps:
+            driver.repair(at, steps)
+            if driver.config.ipam.type and _masquerades(driver):
+                steps.take(_repair_masquerade, driver, at)
+
+
+def _repair_masquerade(driver: Driver[Any], at: Attached) -> None:
+    from firewall import masquerade
+    from plugins.attach.host_veth import is_of_reference
+
+    args = driver.args
+    # A later plugin's addresses have no gateway, and nothing masquerades them.
+    own = pod_ips(at.result, args.ifname, args.netns)
+    addresses = [ip.address for ip in own if ip.gateway is not None] or [ip.address for ip in own]
+    by_reference = is_of_reference(args, at.host)
+    masquerade.repair(driver.tables, driver.owner, addresses, driver.config.ip_masq_backend, by_reference=by_reference)
+
+
+def _settle_mtu(driver: Driver[Any], at: Adding) -> None:
+    """Replace "auto" in the driver's configuration by bytes, before ADD makes anything.
+
+    Without a default route it is 0, the kernel's own default. Raises CniError (7) if the overhead leaves too little.
+    """
+    found = driver.path_mtu(at)
+    if found is None:
+        driver.args.log('mtu: "auto": there is no default route: the MTU is the kernel\'s default')
+        driver.config.mtu = 0
+        return
+    if found.mtu < MTU_MIN:
+        message = f"mtuOverhead: expected at most {found.mtu + found.overhead - MTU_MIN}, got {found.overhead}"
+        raise CniError(Code.INVALID_CONFIG, f"{message}: it leaves {found.mtu} bytes ({found.reason})")
+    driver.config.mtu = found.mtu
+
+
+def _check_mtu(driver: Driver[Any], at: Attached) -> None:
+    """Raise CniError (999) if the pod's interface has another MTU than "auto" stands for now, or than prevResult says.
+
+    A result before 1.1.0 says none. A tuning plugin may have set another one, and the reference's does so without
+    changing the result: its own CHECK compares the MTU then.
+    """
+    args, inner = driver.args, at.inner
+    found = driver.path_mtu(at) if driver.config.mtu == AUTO else None
+    if found is not None:
+        expected, source = found.mtu, f'mtu: "auto" stands for {found.mtu} ({found.reason})'
+    else:
+        here = [each for each in at.result.interfaces if (each.name, each.sandbox) == (args.ifname, args.netns)]
+        expected, source = here[0].mtu, f"prevResult says {here[0].mtu}"
+    if expected not in {0, inner.mtu} and not _is_tuned(args):
+        raise CniError(Code.INTERNAL, f'MTU of "{inner.name}" is {inner.mtu}, {source}')
+
+
+def _is_tuned(args: Args[Any]) -> bool:
+    """Tell whether a tuning plugin has saved the MTU that it replaced."""
+    from plugins.tuning.saved import SavedFile, decoded
+
+    content = SavedFile("", args.container_id, args.ifname).read()
+    return content is not None and decoded(content, args.log).mtu != 0
 
 
 def _masquerades(driver: Driver[Any]) -> bool:
