@@ -18,7 +18,7 @@ from .environment import (
     read_verb,
     select_cni_args,
 )
-from .errors import CniError, Code
+from .errors import CniError, Code, text_of, whereabouts
 from .interruption import InterruptionError
 from .plugin import Args, Context, Plugin, RawAnswer, ReadStdin
 from .record import rendered
@@ -123,8 +123,8 @@ class Call(Generic[C]):
         except BaseException as error:  # noqa: BLE001 -- the last line of defence, and it reports
             if not isinstance(error, OSError):  # the kernel or a file refused: the message names the attempt
                 self.context.is_sound = False
-                self.log(f"unforeseen {type(error).__name__} {_whereabouts(error)}")
-            return CniError(Code.INTERNAL, _message(error))
+                self.log(f"unforeseen {type(error).__name__} {whereabouts(error)}")
+            return CniError(Code.INTERNAL, text_of(error))
 
     def _read_stdin(self) -> bytes:
         with self.context.interruption.waiting():
@@ -302,27 +302,6 @@ def _logger(name: str, environ: Mapping[str, str], write: Callable[[str], None])
         write(" | ".join(" ".join([f"{name}:", message, *new]).splitlines()))
 
     return log
-
-
-def _message(error: BaseException) -> str:
-    """Return an error's text; of the kernel's errors the attempt and the reason, without the number."""
-    try:
-        if isinstance(error, OSError) and error.strerror:
-            return ": ".join(str(part) for part in (error.filename, error.strerror) if part)
-        return str(error) or type(error).__name__
-    except Exception:  # noqa: BLE001 -- an exception whose text cannot be made
-        return type(error).__name__
-
-
-def _whereabouts(error: BaseException) -> str:
-    """Return where an unforeseen error was raised, innermost first, on one line."""
-    frames = []
-    walk = error.__traceback__
-    while walk is not None:
-        code = walk.tb_frame.f_code
-        frames.append(f"{code.co_filename}:{walk.tb_lineno} {code.co_name}")
-        walk = walk.tb_next
-    return f"at {' < '.join(reversed(frames[-4:]))}"
 
 
 def _document(value: dict[str, object]) -> str:

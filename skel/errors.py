@@ -43,3 +43,24 @@ class CniError(Exception):
         if self.details:
             encoded["details"] = self.details
         return encoded
+
+
+def text_of(error: BaseException) -> str:
+    """Return an error's text; of the kernel's errors the attempt and the reason, without the number."""
+    try:
+        if isinstance(error, OSError) and error.strerror:
+            return ": ".join(str(part) for part in (error.filename, error.strerror) if part)
+        return str(error) or type(error).__name__
+    except Exception:  # noqa: BLE001 -- an exception whose text cannot be made
+        return type(error).__name__
+
+
+def whereabouts(error: BaseException) -> str:
+    """Return where an unforeseen error was raised, innermost first, on one line."""
+    frames = []
+    walk = error.__traceback__
+    while walk is not None:
+        code = walk.tb_frame.f_code
+        frames.append(f"{code.co_filename}:{walk.tb_lineno} {code.co_name}")
+        walk = walk.tb_next
+    return f"at {' < '.join(reversed(frames[-4:]))}"
