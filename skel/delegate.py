@@ -111,7 +111,9 @@ def _call(path: str, args: Args[C], verb: str) -> Outcome | Result:
     if traced := environ.get(TRACE):
         outcome = _reported(traced, path, environ, args, plugin)
     elif plugin is not None:
-        answer = Call(plugin, environ, lambda: args.stdin, args.log, args.context).run(_as_printed)
+        # A DEL reads it again: its log names the keys that it does without.
+        parsed = args.parsed if verb == "ADD" else None
+        answer = Call(plugin, environ, lambda: args.stdin, args.log, args.context, parsed).run(_as_printed)
         if isinstance(answer, CniError):
             raise answer
         if isinstance(answer, Result):

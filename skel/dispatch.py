@@ -94,13 +94,15 @@ class Call(Generic[C]):
         read_stdin: ReadStdin,
         write: Callable[[str], None],
         context: Context,
+        parsed: dict[str, object] | None = None,
     ) -> None:
-        """Begin a call; `write` gets each line of its log."""
+        """Begin a call; `write` gets each line of its log. `parsed` is the JSON object on stdin, if it is known."""
         self.plugin = plugin
         self.environ = environ
         self.log = _logger(plugin.name, environ, write)
         self.context = context
         self._stdin = read_stdin
+        self._parsed = parsed
         self.version = CURRENT
         self.flaw: CniError | None = None
         """The error in the network's name, raised at the end of a DEL."""
@@ -186,7 +188,9 @@ class Call(Generic[C]):
             stdin = self._read_stdin()
         except OSError as error:
             raise CniError(Code.IO_FAILURE, f"reading the network configuration from stdin: {error}") from None
-        parsed = parse_config(stdin, self._tolerate if verb == "DEL" else None)
+        parsed = self._parsed
+        if parsed is None:
+            parsed = parse_config(stdin, self._tolerate if verb == "DEL" else None)
         # Before anything else of the configuration: the version says how to answer, even to an error.
         self._check_version(verb, version_of(parsed), stdin)
         try:
@@ -209,6 +213,7 @@ class Call(Generic[C]):
             cni_args=self._cni_args(verb),
             prev_result=self._prev_result(verb, config),
             context=self.context,
+            parsed=parsed,
         )
 
     def _tolerate(self, error: CniError) -> None:

@@ -123,11 +123,14 @@ class Args(Generic[C]):
         cni_args: Mapping[str, str] | None = None,
         prev_result: Result | None = None,
         context: Context | None = None,
+        parsed: dict[str, object] | None = None,
     ) -> None:
         self.verb = verb
         self.config = config
         self.environ = environ
         self.stdin = stdin
+        self.parsed = parsed
+        """The JSON object on stdin, if the dispatcher has made these arguments."""
         self.log = log
         """Write one line to stderr; the dispatcher adds the container ID and the trace ID."""
         self.cni_args = dict(cni_args or {})

@@ -202,7 +202,7 @@ class Record:
             value = getattr(self, known.name)
             if value is None or (not value and known.default is not _REQUIRED and value == known.absent()):
                 continue
-            encoded[known.key] = _plain(value)
+            encoded[known.key] = value if isinstance(value, _PLAIN) else _plain(value)
         return encoded
 
     def __eq__(self, other: object) -> bool:
