@@ -10,7 +10,7 @@ from fast_stdlib.typing import TYPE_CHECKING
 from plugins.attach.attachment import pod_ips
 from plugins.attach.driver import Adding, Attached, Driver, interface_of
 from plugins.attach.gateways import check_forwarding, forward, held_gateways, set_gateways
-from plugins.attach.host_veth import check_host_end, delete_own, find_host_end, make_pair, names_of, wait_up
+from plugins.attach.host_veth import check_host_end, delete_own, find_host_end, make_pair, wait_up
 from plugins.attach.interface_config import PairConfig, random_mac
 from plugins.attach.sequence import interface_plugin
 from skel import Address, Cidr, CniError, Code, IPConfig, Result, with_length
@@ -53,7 +53,9 @@ class PtpDriver(Driver[PtpConfig]):
             ),
             self.config.device_type,
             self.args.log,
-            names_of(name, ifname, at.netns),
+            name=name,
+            peer=ifname,
+            namespace=at.netns,
         )
         # The kernel asks for the pod's MAC from the link-local address. That address needs no duplicate address
         # detection, since the pod is the only neighbour. It would delay the first packets by up to two seconds.

@@ -5,14 +5,9 @@ import ipaddress
 from fast_stdlib.typing import Iterable
 from skel import Address, Cidr, CniError, Code, IPConfig, Network, Result, Route, with_length
 
-_DEFAULT = {4: ipaddress.ip_network("0.0.0.0/0"), 6: ipaddress.ip_network("::/0")}
+DEFAULT_NETWORKS: dict[int, Network] = {4: ipaddress.ip_network("0.0.0.0/0"), 6: ipaddress.ip_network("::/0")}
 
 _FORWARDING = {4: "net/ipv4/ip_forward", 6: "net/ipv6/conf/all/forwarding"}
-
-
-def default_network(version: int) -> Network:
-    """Return 0.0.0.0/0 or ::/0."""
-    return _DEFAULT[version]
 
 
 def set_gateways(ips: list[IPConfig]) -> list[Cidr]:
@@ -43,7 +38,7 @@ def gateway_of(result: Result, version: int) -> Address | None:
 def add_default_routes(result: Result) -> None:
     """Give each family with a gateway a default route, unless the result has one."""
     for version in dict.fromkeys(ip.address.version for ip in result.ips):
-        default = default_network(version)
+        default = DEFAULT_NETWORKS[version]
         gateway = gateway_of(result, version)
         if gateway is not None and not any(route.dst == default for route in result.routes):
             result.routes.append(Route(dst=default, gw=gateway))
@@ -74,4 +69,4 @@ def check_forwarding(gateways: Iterable[Cidr]) -> None:
 
 
 def _keys(gateways: Iterable[Cidr]) -> list[str]:
-    return [_FORWARDING[version] for version in sorted({gateway.version for gateway in gateways})]
+    return sorted({_FORWARDING[gateway.version] for gateway in gateways})

@@ -70,11 +70,20 @@ def is_of_reference(args: Args[Any], host: "Rtnl | None" = None) -> bool:
     return bool(links) and all(Owner.from_label(link.alias) is None for link in links)
 
 
-def make_pair(make: "Callable[[str], Link]", device_type: str | None, log: Callable[[str], None], names: str) -> "Link":
+def make_pair(
+    make: "Callable[[str], Link]",
+    device_type: str | None,
+    log: Callable[[str], None],
+    *,
+    name: str,
+    peer: str,
+    namespace: "Namespace",
+) -> "Link":
     """Return what `make` makes with a pair of a kind, "netkit" if `device_type` says so, else "veth".
 
-    If the kernel has no netkit, or none with a MAC, it is a veth pair, and `log` gets a note. Raises CniError if one of
-    the pair's `names` is taken: the pod's interface must not exist (SPEC.md section 2, ADD). Raises NetlinkError.
+    If the kernel has no netkit, or none with a MAC, it is a veth pair, and `log` gets a note. Raises CniError if
+    `name`, or `peer` in `namespace`, is taken: the pod's interface must not exist (SPEC.md section 2, ADD). Raises
+    NetlinkError.
     """
     from netlink.wire import NetlinkError
 
@@ -83,17 +92,14 @@ def make_pair(make: "Callable[[str], Link]", device_type: str | None, log: Calla
         return make(kind)
     except NetlinkError as error:
         if error.errno == errno.EEXIST:
-            message = f"cannot connect {names}: an interface of that name exists already"
+            message = (
+                f'cannot connect "{peer}" in {namespace.path} by "{name}": an interface of that name exists already'
+            )
             raise CniError(Code.INTERNAL, message) from None
         if kind != "netkit" or error.errno != errno.EOPNOTSUPP:
             raise
         log(f"deviceType: this kernel has no netkit for pods, so the pair is veth: {error.strerror}")
-    return make_pair(make, None, log, names)
-
-
-def names_of(name: str, peer: str, namespace: "Namespace") -> str:
-    """Return the names of a pair for an error: `name`, and `peer` in `namespace`."""
-    return f'"{peer}" in {namespace.path} by "{name}"'
+    return make_pair(make, None, log, name=name, peer=peer, namespace=namespace)
 
 
 def delete_own(host: "Rtnl", name: str, mac: str) -> None:

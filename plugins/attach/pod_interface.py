@@ -16,7 +16,7 @@ from netlink.request import ANY, RtnlRequest, change
 from netlink.routes import RT_TABLE_MAIN, KernelRoute, add_route, new_route
 from netlink.rtnl import Rtnl
 from netlink.sysctl import set_sysctl, write_sysctl
-from plugins.attach.gateways import default_network, gateway_of
+from plugins.attach.gateways import DEFAULT_NETWORKS, gateway_of
 from skel import Address, Cidr, CniError, Code, Interface, Network, Result, Route
 
 _IPV6 = 6
@@ -196,7 +196,7 @@ def _routes(pod: Rtnl, family: int, table: int | None) -> dict[Network, list[Ker
 
 def _fulfils(route: KernelRoute, wanted: Route) -> bool:
     # A later plugin may have changed the default route: the reference accepts that, too.
-    is_default = wanted.dst == default_network(wanted.dst.version)
+    is_default = wanted.dst == DEFAULT_NETWORKS[wanted.dst.version]
     # The kernel, and DHCP servers, understand 0.0.0.0 as no gateway.
     return is_default or wanted.gw in {None, route.gateway} or wanted.gw.is_unspecified
 

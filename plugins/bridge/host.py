@@ -15,7 +15,7 @@ from netlink.namespace import Namespace, current_namespace
 from netlink.rtnl import Rtnl
 from netlink.sysctl import read_sysctl, write_sysctl
 from netlink.sysfs import has_set_mac
-from plugins.attach.host_veth import make_pair, names_of
+from plugins.attach.host_veth import make_pair
 from plugins.attach.interface_config import random_mac
 from plugins.bridge.config import BridgeConfig
 from skel import CniError, Code, Interruption, Undo
@@ -152,7 +152,9 @@ def connect(  # noqa: PLR0913 -- the properties of a port, each by its name
         ),
         config.device_type if for_pod else None,
         undo.log,
-        names_of(name, peer, namespace),
+        name=name,
+        peer=peer,
+        namespace=namespace,
     )
     joined = _required(now.answer, bridge.name)  # with the MTU that it may have taken from the port
     # The bridge may lack a MAC of its own: then it has just taken another, or its MAC is one of its ports'.

@@ -8,7 +8,7 @@ from netlink.route_copies import RouteCopy, copy_routes, route_copy
 from netlink.routes import RT_TABLE_MAIN, add_route, new_route
 from netlink.rtnl import Rtnl
 from netlink.rules import Rule, add_rule, delete_rule
-from plugins.attach.gateways import default_network
+from plugins.attach.gateways import DEFAULT_NETWORKS
 from plugins.attach.pod_routing import KERNELS_OWN, free_tables, is_link_local, put_back
 from plugins.sbr import SbrConfig
 from skel import Address, CniError, Code, IPConfig, Network, Result, Undo, with_length
@@ -36,7 +36,7 @@ def separate(pod: Rtnl, undo: Undo, config: SbrConfig, link: Link, ips: list[IPC
 
 def _fill(pod: Rtnl, config: SbrConfig, link: Link, ip: IPConfig, copies: list[RouteCopy], table: int) -> None:
     """Give an address its table: the copies, and a default route, which may have been lost before."""
-    default = default_network(ip.address.version)
+    default = DEFAULT_NETWORKS[ip.address.version]
     gateway = config.gateway(default.version)
     if gateway is not None:
         copies = [copy for copy in copies if copy.route.dst != default]
@@ -82,7 +82,7 @@ def restore_routes(pod: Rtnl, config: SbrConfig, link: Link, result: Result | No
         return
     copies = copy_routes(pod, link.ifindex, table)
     known = {route.dst for route in result.routes} if result is not None else set()
-    lost = {default_network(gateway.version) for gateway in config.gateways}
+    lost = {DEFAULT_NETWORKS[gateway.version] for gateway in config.gateways}
     hinted = {copy.route.dst for copy in copy_routes(pod, link.ifindex)}
     going = [copy for copy in copies if not is_link_local(copy)]
     back = [copy for copy in going if copy.route.dst.prefixlen or copy.route.dst in known - lost]
@@ -106,7 +106,7 @@ def expected_routes(
     config: SbrConfig, result: Result, ip: IPConfig, ips: Iterable[IPConfig]
 ) -> dict[Network, Address | None]:
     """Return the destinations of an address's table by `result`, each with its gateway or None."""
-    default = default_network(ip.address.version)
+    default = DEFAULT_NETWORKS[ip.address.version]
     routes: dict[Network, Address | None] = {} if ip.gateway is None else {default: ip.gateway}
     if ip.address.network.prefixlen < ip.address.max_prefixlen:
         routes[ip.address.network] = None
