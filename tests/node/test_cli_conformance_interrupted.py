@@ -86,7 +86,7 @@ def test_error_during_a_run_keeps_earlier_findings(cli: Cli, tmp_path: Path) -> 
     )
     prepare = cli.folder / "bin" / "prepare"
     asked = ("--check", "add-prints-result", "--check", "version-result", "--check", "about", "--check", "add-twice")
-    examined = ("conformance", "--plugin", "bridge", "--profile", "interface", "--prepare", str(prepare))
+    examined = ("conformance", "--plugin", "bridge", "--profile", "interface", "--prepare", str(prepare), "--jobs", "1")
 
     run = cli.run(*examined, *asked, "-o", "json", check=False)
 
