@@ -84,13 +84,13 @@ def command(
 def _manifests(settings: Settings, paths: tuple[Path, ...]) -> "tuple[list[V1Pod], dict[tuple[str, str], V1ConfigMap]]":
     """Read all manifests. Raises ClickException with every error, before anything is changed."""
     from harness.kubelet.labels import CONFIG_SOURCE
-    from harness.kubelet.sources import RUN_SOURCE, static_pods
+    from harness.kubelet.sources import RUN_SOURCE, FileSource
 
     pods: list[V1Pod] = []
     config_maps: dict[tuple[str, str], V1ConfigMap] = {}
     errors: list[str] = []
     for path in paths:
-        state = static_pods(path, node_name(settings), suffix=False)
+        state = FileSource(path, node_name(settings), suffix=False).read()
         errors += [f"{file}: {error}" for file, found in state.errors.items() for error in found]
         pods += state.pods
         config_maps |= state.config_maps

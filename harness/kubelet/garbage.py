@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cri.messages import Container, ContainerState, PodSandboxState
@@ -11,16 +12,16 @@ from harness.kubelet.labels import CONTAINER_NAME, POD_UID
 from harness.kubelet.paths import KubeletPaths
 
 
+@dataclass(frozen=True)
 class GarbageCollector:
     """Removes containers, sandboxes and files that no pod needs.
 
     `warn` gets a line for each failure; the next collection tries again.
     """
 
-    def __init__(self, service: RuntimeService, paths: KubeletPaths, *, warn: Callable[[str], None]) -> None:
-        self._service = service
-        self._paths = paths
-        self._warn = warn
+    service: RuntimeService
+    paths: KubeletPaths
+    warn: Callable[[str], None]
 
     def collect(self, wanted: Callable[[str], bool], *, others: bool = True) -> None:
         """Keep the newest ended attempt of each container, and the newest sandbox, of pods that are `wanted`.
@@ -28,7 +29,7 @@ class GarbageCollector:
         With `others`, everything of other pods that does not run is removed. Raises RuntimeServiceError, OSError.
         """
         by_name: dict[tuple[str, str], list[Container]] = defaultdict(list)
-        for container in self._service.list_containers():
+        for container in self.service.list_containers():
             by_name[container.labels.get(POD_UID, ""), container.labels.get(CONTAINER_NAME, "")].append(container)
         for (uid, _), attempts in by_name.items():
             if wanted(uid):
@@ -40,22 +41,22 @@ class GarbageCollector:
 
     def remove_old(self, uid: str, name: str) -> None:
         """Keep the newest ended attempt of one container, as after its end. Raises RuntimeServiceError, OSError."""
-        if attempts := self._service.list_containers(labels={POD_UID: uid, CONTAINER_NAME: name}):
+        if attempts := self.service.list_containers(labels={POD_UID: uid, CONTAINER_NAME: name}):
             self._remove_containers(_surplus(attempts))
 
     def remove_pod(self, uid: str) -> None:
         """Remove everything of one pod that does not run. Raises RuntimeServiceError, OSError."""
-        listed = self._service.list_containers(labels={POD_UID: uid})
+        listed = self.service.list_containers(labels={POD_UID: uid})
         self._remove_containers([each for each in listed if each.state is not ContainerState.RUNNING])
-        for sandbox in self._service.list_pod_sandbox({POD_UID: uid}):
+        for sandbox in self.service.list_pod_sandbox({POD_UID: uid}):
             if sandbox.state is not PodSandboxState.READY:
-                self._try(self._service.remove_pod_sandbox, sandbox.id)
+                self._try(self.service.remove_pod_sandbox, sandbox.id)
         self._remove_dangling_links()
 
     def _collect_sandboxes(self, wanted: Callable[[str], bool], *, others: bool) -> None:
-        in_use = {each.pod_sandbox_id for each in self._service.list_containers()}
+        in_use = {each.pod_sandbox_id for each in self.service.list_containers()}
         by_pod = defaultdict(list)
-        for sandbox in self._service.list_pod_sandbox():
+        for sandbox in self.service.list_pod_sandbox():
             if others or wanted(sandbox.metadata.uid):
                 by_pod[sandbox.metadata.uid].append(sandbox)
         for uid, sandboxes in by_pod.items():
@@ -67,27 +68,27 @@ class GarbageCollector:
                     or (wanted(uid) and sandbox is newest)
                 ):
                     continue
-                self._try(self._service.remove_pod_sandbox, sandbox.id)
+                self._try(self.service.remove_pod_sandbox, sandbox.id)
 
     def _remove_containers(self, containers: list[Container]) -> None:
         for container in containers:
             try:
-                log = self._service.container_status(container.id).log_path
+                log = self.service.container_status(container.id).log_path
             except NotFoundError:  # it was removed meanwhile
                 continue
-            if self._try(self._service.remove_container, container.id) and log:
+            if self._try(self.service.remove_container, container.id) and log:
                 Path(log).unlink(missing_ok=True)
 
     def _try(self, remove: Callable[[str], None], identifier: str) -> bool:
         try:
             remove(identifier)
         except RuntimeServiceError as error:
-            self._warn(f"garbage collection: {error}")
+            self.warn(f"garbage collection: {error}")
             return False
         return True
 
     def _remove_dangling_links(self) -> None:
-        for link in self._paths.container_logs.glob("*.log"):
+        for link in self.paths.container_logs.glob("*.log"):
             if not link.exists():
                 with suppress(FileNotFoundError):
                     link.unlink()

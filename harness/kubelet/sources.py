@@ -1,12 +1,14 @@
 """Which pods kubelet has: those of a folder of manifests, and those that `run` has recorded (kubelet's config mux).
 
-A file or folder of manifests has static pods (config/file.go). Changes are found by stat(2), not inotify(7). kubelet
-uses both: inotify for speed, and a new listing every 20 seconds. inotify loses some events, and never has others: of
-network and overlay file systems, of symbolic links to other folders, of a folder that is made later. A stat of 100
-files takes a millisecond, so it can run each second and needs no second way. It also needs no library and no open
-descriptor, and a process that was stopped for a while misses nothing.
+A file or folder of manifests has static pods (config/file.go, config/common.go). Changes are found by stat(2), not
+inotify(7). kubelet uses both: inotify for speed, and a new listing every 20 seconds. inotify loses some events, and
+never has others: of network and overlay file systems, of symbolic links to other folders, of a folder that is made
+later. A stat of 100 files takes a millisecond, so it can run each second and needs no second way. It also needs no
+library and no open descriptor, and a process that was stopped for a while misses nothing.
 """
 
+import hashlib
+import json
 import stat
 import threading
 import time
@@ -17,11 +19,12 @@ from typing import Final, NamedTuple
 
 from api.defaults import with_defaults
 from api.errors import aggregate, quoted
-from api.pod import V1ConfigMap, V1Pod
+from api.manifest import Manifests, parse_manifests
+from api.pod import V1ConfigMap, V1Pod, V1Toleration
 from api.validation.pod import validate_pod
-from harness.kubelet.labels import CONFIG_SEEN, CONFIG_SOURCE
+from harness.files import read_regular
+from harness.kubelet.labels import CONFIG_HASH, CONFIG_SEEN, CONFIG_SOURCE
 from harness.kubelet.pod_records import PodRecords
-from harness.kubelet.static_pods import read_manifests, static_pod
 
 _FRESH_NS: Final = 2_000_000_000
 """A file that changed this recently may change again without another time stamp: some file systems count in seconds."""
@@ -30,6 +33,9 @@ RUN_SOURCE: Final = "run"
 """The source of a pod that `cni-harness run` has recorded; that of a static pod is `file`."""
 
 _PERIOD_S: Final = 0.5
+
+LARGEST: Final = 10 * 2**20
+"""Bytes of a manifest file, as in kubelet."""
 
 
 class SourceState(NamedTuple):
@@ -169,7 +175,8 @@ class FileSource:
                 key = (pod.metadata.namespace, pod.metadata.name)
                 if key in pods:
                     earlier, other = pods.pop(key)
-                    errors.setdefault(str(earlier), []).append(_duplicate_pod(other))
+                    twice = f"Error validating pod {other} from file due to duplicate pod name"  # kubelet's words
+                    errors.setdefault(str(earlier), []).append(f"{twice} {quoted(other.metadata.name)}, ignoring")
                 pods[key] = (path, pod)
             for key, config_map in content.config_maps.items():
                 if key in config_maps:
@@ -191,15 +198,41 @@ class FileSource:
         return pods
 
 
-def static_pods(path: Path, node_name: str, *, suffix: bool = True) -> SourceState:
-    """Return the pods and config maps of a file or folder once; `suffix` adds `node_name` to the names of pods."""
-    return FileSource(path, node_name, suffix=suffix).read()
+def read_manifests(path: Path) -> Manifests:
+    """Return the pods and config maps of a file. Raises OSError."""
+    content = read_regular(path, LARGEST + 1, follow=True)
+    if len(content) > LARGEST:
+        return Manifests([], {}, [f"more than {LARGEST} bytes"])
+    return parse_manifests(content)
 
 
-def _duplicate_pod(pod: V1Pod) -> str:
-    """Return kubelet's words for a pod whose name another pod has, too."""
-    name = quoted(pod.metadata.name)
-    return f"Error validating pod {pod} from file due to duplicate pod name {name}, ignoring"
+def static_pod(pod: V1Pod, file: Path, node_name: str, *, suffix: bool = True) -> V1Pod:
+    """Return a copy of a pod that `with_defaults` has made, as a static pod (kubelet's applyDefaults).
+
+    Its UID has 32 hexadecimal digits, which are a hash of the pod, the node's name and the file's path: an edited file
+    has another pod. A UID in the manifest is kept. `suffix` adds the node's name to the pod's.
+    """
+    pod = pod.copy()
+    pod.metadata.uid = pod.metadata.uid or _hash(pod, file, node_name)
+    if suffix:
+        pod.metadata.name += f"-{node_name.lower()}"
+    pod.metadata.namespace = pod.metadata.namespace or "default"
+    pod.metadata.annotations |= {CONFIG_HASH: pod.metadata.uid, CONFIG_SOURCE: "file"}
+    pod.spec.node_name = node_name
+    toleration = V1Toleration(operator="Exists", effect="NoExecute")
+    kept = [known for known in pod.spec.tolerations if _taint(known) != _taint(toleration)]
+    pod.spec.tolerations = [*kept, toleration]
+    return pod
+
+
+def _hash(pod: V1Pod, file: Path, node_name: str) -> str:
+    """Return 128 bits of hash in hexadecimal; kubelet's FNV-1a over Go's own print of a pod cannot be repeated here."""
+    text = json.dumps([pod.encode(), node_name, str(file)], sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _taint(toleration: V1Toleration) -> tuple[str, str, str, str]:
+    return toleration.key, toleration.operator, toleration.value, toleration.effect
 
 
 class Sources(threading.Thread):

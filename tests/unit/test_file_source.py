@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.kubelet.sources import FileSource, SourceState, static_pods
+from harness.kubelet.sources import FileSource, SourceState
 from tests.unit.pod_manifests import ABSENT, changed
 
 LATER = 3_000_000_000
@@ -77,7 +77,7 @@ def test_all_files_of_a_folder_count_but_hidden_ones(tmp_path: Path, source: Fil
 def test_single_file_counts_under_any_name(tmp_path: Path) -> None:
     write(tmp_path / ".pod")
 
-    assert names(static_pods(tmp_path / ".pod", "node1", suffix=False)) == ["web"]
+    assert names(FileSource(tmp_path / ".pod", "node1", suffix=False).read()) == ["web"]
 
 
 def test_a_missing_path_has_no_pods(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_an_unchanged_file_is_read_once(
     write(tmp_path / "pod")
     clock.offset_ns = LATER
     before = source.read()
-    monkeypatch.setattr("harness.kubelet.static_pods.read_regular", refuse)
+    monkeypatch.setattr("harness.kubelet.sources.read_regular", refuse)
 
     after = source.read()
 
@@ -248,7 +248,7 @@ def test_a_file_that_cannot_be_read_is_tried_again(
 ) -> None:
     write(tmp_path / "pod")
     with monkeypatch.context() as patch:
-        patch.setattr("harness.kubelet.static_pods.read_regular", refuse)
+        patch.setattr("harness.kubelet.sources.read_regular", refuse)
         state = source.read()
 
     assert ([], {str(tmp_path / "pod"): ["Permission denied"]}) == (state.pods, state.errors)

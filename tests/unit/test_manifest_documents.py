@@ -8,7 +8,7 @@ import yaml
 
 from api.documents import ManifestError, read_documents
 from api.manifest import parse_manifests, pod_of
-from harness.kubelet.static_pods import LARGEST, read_manifests
+from harness.kubelet.sources import LARGEST, read_manifests
 from tests.unit.pod_manifests import changed, sound
 
 INT32 = "expected a whole number from -2147483648 to 2147483647"

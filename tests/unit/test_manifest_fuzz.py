@@ -13,7 +13,7 @@ from api.manifest import parse_manifests
 from api.object import V1Object
 from api.pod import V1Pod
 from api.validation.pod import validate_pod
-from harness.kubelet.static_pods import static_pod
+from harness.kubelet.sources import static_pod
 from tests.unit.pod_manifests import sound
 
 SCALARS: list[Any] = [

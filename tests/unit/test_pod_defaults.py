@@ -7,7 +7,7 @@ import pytest
 from api.defaults import with_defaults
 from api.manifest import pod_of
 from api.validation.pod import validate_pod
-from harness.kubelet.static_pods import static_pod
+from harness.kubelet.sources import static_pod
 from tests.unit.pod_manifests import changed, defaulted, sound
 
 FILE = Path("/etc/kubernetes/manifests/web.yaml")
