@@ -21,7 +21,7 @@ from harness.kubelet.probes.manager import ProbeManager
 from harness.kubelet.probes.results import ProbeResults, Probes
 from harness.kubelet.requests.cgroups import PodCgroups, memory_of_node
 from harness.kubelet.requests.environment import EnvironmentSources
-from harness.kubelet.status.start_errors import ReasonCache, network_error
+from harness.kubelet.status.start_errors import ReasonCache
 from harness.kubelet.sync.backoff import Backoff
 from harness.kubelet.sync.container_images import ContainerImages
 from harness.kubelet.sync.container_kill import ContainerKiller
@@ -97,7 +97,7 @@ def assemble(
     pleg = Pleg(service)
     runtime_name = service.version().runtime_name
     probe_manager = ProbeManager(service, records=records, events=events, probes=probes, on_node=on_node)
-    parts = PodSync.Parts(
+    functions = PodSync(
         service=service,
         runtime=runtime,
         records=records,
@@ -107,7 +107,6 @@ def assemble(
         probe_workers=probe_manager,
         probes=probes,
         reasons=ReasonCache(),
-        network_error=lambda: _network_error(service),
         relist=pleg.relist_now,
         runtime_name=runtime_name,
         host_ip=host_ip,
@@ -115,7 +114,7 @@ def assemble(
     kubelet = Kubelet(
         KubeletParts(
             service=service,
-            functions=PodSync(parts),
+            functions=functions,
             records=records,
             events=events,
             pleg=pleg,
@@ -136,13 +135,6 @@ def _on_node(open_node: Callable[[], Node]) -> OnNode:
             return node.run(function)
 
     return call
-
-
-def _network_error(service: RuntimeService) -> str | None:
-    try:
-        return network_error(service.status())
-    except RuntimeServiceError as error:
-        return str(error)
 
 
 def _node_facts(name: str, memory: int) -> NodeFacts:

@@ -14,9 +14,8 @@ import pytest
 from api.pod import V1ConfigMap
 from fast_stdlib import syscalls
 from harness.kubelet.paths import KubeletPaths
-from harness.kubelet.sync.pod_sync import VolumeError
 from harness.kubelet.volumes.files import Projection, own_by_group, write_atomically_into
-from harness.kubelet.volumes.manager import VolumeManager
+from harness.kubelet.volumes.manager import VolumeError, VolumeManager
 from tests.unit.kubelet_objects import UID, pod
 
 MAP = V1ConfigMap.decode(

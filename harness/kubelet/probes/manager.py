@@ -1,7 +1,8 @@
 """The probes of all pods: startup, readiness and liveness (kubelet's prober/prober_manager.go)."""
 
 import threading
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Final
 
 from api.container import V1Container, V1Probe
 from api.pod import V1Pod
@@ -28,35 +29,21 @@ _NODE_ADDRESS: Final = "127.0.0.1"
 Key = tuple[str, str, str]
 
 
-class _Sources(NamedTuple):
-    """Where a probe finds its container, and where its results go."""
+@dataclass(frozen=True)
+class ProbeManager:
+    """A worker for each probe; methods may be called from any thread."""
 
     service: RuntimeService
     records: PodRecords
     events: EventRecorder
     probes: Probes
     on_node: OnNode
-
-
-class ProbeManager:
-    """A worker for each probe; methods may be called from any thread."""
-
-    def __init__(
-        self,
-        service: RuntimeService,
-        *,
-        records: PodRecords,
-        events: EventRecorder,
-        probes: Probes,
-        on_node: OnNode,
-    ) -> None:
-        self._sources = _Sources(service, records, events, probes, on_node)
-        self._lock = threading.Lock()
-        self._workers: dict[Key, ProbeWorker] = {}
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _workers: dict[Key, ProbeWorker] = field(default_factory=dict)
 
     def add_pod(self, pod: V1Pod) -> None:
         """Begin the probes of a pod that have not begun."""
-        probes = self._sources.probes
+        probes = self.probes
         for container in (*pod.spec.containers, *pod.spec.sidecars()):
             for kind, probe, results in (
                 (STARTUP, container.startup_probe, probes.startup),
@@ -64,7 +51,7 @@ class ProbeManager:
                 (LIVENESS, container.liveness_probe, probes.liveness),
             ):
                 if probe is not None:
-                    self._add(kind, _Probed(self._sources, pod, container, probe), results)
+                    self._add(kind, _Probed(self, pod, container, probe), results)
 
     def stop_liveness_and_startup(self, uid: str) -> None:
         """End the probes of a pod that could restart a container."""
@@ -119,26 +106,26 @@ def view_of(
 class _Probed:
     """A container with one of its probes."""
 
-    def __init__(self, sources: _Sources, pod: V1Pod, container: V1Container, probe: V1Probe) -> None:
+    def __init__(self, manager: ProbeManager, pod: V1Pod, container: V1Container, probe: V1Probe) -> None:
         self.uid = pod.metadata.uid
         self.container = container
         self.probe = probe
-        self._sources = sources
+        self._manager = manager
         self._pod = pod
 
     def view(self) -> ContainerView | None:
         """Return its state; None if the runtime has not started it, or does not answer."""
         try:
-            status = runtime_pod_status(self._sources.service, self.uid)
+            status = runtime_pod_status(self._manager.service, self.uid)
         except (RuntimeServiceError, OSError):
             return None
-        return view_of(self._pod, self.container, status, self._sources.probes.startup)
+        return view_of(self._pod, self.container, status, self._manager.probes.startup)
 
     def execute(self, container_id: str) -> ProbeOutcome:
-        service, on_node = self._sources.service, self._sources.on_node
-        told = self._sources.records.status(self.uid)
+        service, on_node = self._manager.service, self._manager.on_node
+        told = self._manager.records.status(self.uid)
         ip = told.pod_ip if told is not None and told.pod_ip else _NODE_ADDRESS
         return probe_once(self.probe, self.container, container_id, ip, service=service, on_node=on_node)
 
     def unhealthy(self, message: str) -> None:
-        self._sources.events.event(self._pod, WARNING, "Unhealthy", message, self._pod.spec.field_path(self.container))
+        self._manager.events.event(self._pod, WARNING, "Unhealthy", message, self._pod.spec.field_path(self.container))

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Final
 
 from api.container import V1Container
@@ -25,13 +26,13 @@ def grace_period(pod: V1Pod) -> int:
     return _LEAST_GRACE_S
 
 
+@dataclass(frozen=True)
 class ContainerKiller:
     """Ends containers as their pods ask for."""
 
-    def __init__(self, service: RuntimeService, *, events: EventRecorder, on_node: OnNode) -> None:
-        self._service = service
-        self._events = events
-        self._on_node = on_node
+    service: RuntimeService
+    events: EventRecorder
+    on_node: OnNode
 
     def kill(
         self,
@@ -48,12 +49,12 @@ class ContainerKiller:
         A missing container is fine. Raises RuntimeServiceError.
         """
         told = message or f"Stopping container {container.name}"
-        self._events.event(pod, NORMAL, "Killing", told, pod.spec.field_path(container))
+        self.events.event(pod, NORMAL, "Killing", told, pod.spec.field_path(container))
         left = grace_period(pod) if grace_s is None else grace_s
         if container.lifecycle.pre_stop is not None and left > 0:
             left -= self._pre_stop(pod, container, container_id, left, ip)
         try:
-            self._service.stop_container(container_id, max(left, _LEAST_GRACE_S))
+            self.service.stop_container(container_id, max(left, _LEAST_GRACE_S))
         except NotFoundError:
             return
 
@@ -106,8 +107,8 @@ class ContainerKiller:
             return 0
         started = time.monotonic()
         try:
-            place = HookPlace(self._service, ip, self._on_node)
+            place = HookPlace(self.service, ip, self.on_node)
             run_hook(hook, pod, container, container_id, place, timeout_s=grace_s)
         except HookError:
-            self._events.event(pod, WARNING, "FailedPreStopHook", "PreStopHook failed", pod.spec.field_path(container))
+            self.events.event(pod, WARNING, "FailedPreStopHook", "PreStopHook failed", pod.spec.field_path(container))
         return int(time.monotonic() - started)

@@ -40,27 +40,17 @@ class _Recorder(Protocol):
     def __call__(self, type: str, reason: str, message: str) -> None: ...
 
 
+@dataclass(frozen=True)
 class ContainerStarter:
     """Starts containers; safe to share between threads of different pods."""
 
-    def __init__(
-        self,
-        service: RuntimeService,
-        images: ContainerImages,
-        killer: ContainerKiller,
-        *,
-        paths: KubeletPaths,
-        events: EventRecorder,
-        on_node: OnNode,
-        sources: EnvironmentSources,
-    ) -> None:
-        self._service = service
-        self._images = images
-        self._killer = killer
-        self._paths = paths
-        self._events = events
-        self._on_node = on_node
-        self._sources = sources
+    service: RuntimeService
+    images: ContainerImages
+    killer: ContainerKiller
+    paths: KubeletPaths
+    events: EventRecorder
+    on_node: OnNode
+    sources: EnvironmentSources
 
     def start(
         self,
@@ -73,18 +63,18 @@ class ContainerStarter:
         """Create and start a container, run its postStart hook, and return its ID. Raises StartError, OSError."""
 
         def record(type: str, reason: str, message: str) -> None:
-            self._events.event(pod, type, reason, message, pod.spec.field_path(container))
+            self.events.event(pod, type, reason, message, pod.spec.field_path(container))
 
         try:
-            image = self._images.ensure(container, pod.metadata.uid, record)
+            image = self.images.ensure(container, pod.metadata.uid, record)
         except StartError as error:
             record(WARNING, "Failed", f"Error: {error.reason}")
             raise
         attempt = self._attempt(pod, container, status)
         uid = pod.metadata.uid
-        (self._paths.log(pod, container, attempt).parent).mkdir(mode=0o755, parents=True, exist_ok=True)
-        message_file = new_message_file(self._paths.container(uid, container.name))
-        hosts = self._paths.hosts_file(uid)
+        (self.paths.log(pod, container, attempt).parent).mkdir(mode=0o755, parents=True, exist_ok=True)
+        message_file = new_message_file(self.paths.container(uid, container.name))
+        hosts = self.paths.hosts_file(uid)
         write_hosts_file(hosts, pod, sandbox.ips)
         try:
             config = container_config(
@@ -96,23 +86,23 @@ class ContainerStarter:
                     volumes,
                     hosts,
                     message_file,
-                    self._service.makes_recursive_read_only,
-                    self._paths.sub_paths(uid),
+                    self.service.makes_recursive_read_only,
+                    self.paths.sub_paths(uid),
                 ),
-                sources=replace(self._sources, ips=sandbox.ips or (self._sources.host_ip,)),
+                sources=replace(self.sources, ips=sandbox.ips or (self.sources.host_ip,)),
             )
         except StartError as error:
             record(WARNING, "Failed", f"Error: {error.message}")
             raise
         container_id = self._create(config, sandbox, record)
         self._begin(container_id, record)
-        self._link_log(pod, container, container_id, self._paths.log(pod, container, attempt))
+        self._link_log(pod, container, container_id, self.paths.log(pod, container, attempt))
         self._post_start(pod, container, container_id, sandbox, record)
         return container_id
 
     def _create(self, config: ContainerConfig, sandbox: PodSandbox, record: _Recorder) -> str:
         try:
-            container_id = self._service.create_container(sandbox.id, config, sandbox.config)
+            container_id = self.service.create_container(sandbox.id, config, sandbox.config)
         except RuntimeServiceError as error:
             record(WARNING, "Failed", f"Error: {error}")
             raise StartError("CreateContainerError", str(error)) from error
@@ -121,7 +111,7 @@ class ContainerStarter:
 
     def _begin(self, container_id: str, record: _Recorder) -> None:
         try:
-            self._service.start_container(container_id)
+            self.service.start_container(container_id)
         except RuntimeServiceError as error:
             record(WARNING, "Failed", f"Error: {error}")
             raise StartError("RunContainerError", str(error)) from error
@@ -135,11 +125,11 @@ class ContainerStarter:
             return
         ip = next(iter(sandbox.ips), "127.0.0.1")
         try:
-            run_hook(hook, pod, container, container_id, HookPlace(self._service, ip, self._on_node))
+            run_hook(hook, pod, container, container_id, HookPlace(self.service, ip, self.on_node))
         except HookError as error:
             record(WARNING, "FailedPostStartHook", "PostStartHook failed")
             with suppress(RuntimeServiceError):  # the hook's failure is told; the next sync sees the container
-                self._killer.kill(pod, container, container_id, message="FailedPostStartHook", ip=ip)
+                self.killer.kill(pod, container, container_id, message="FailedPostStartHook", ip=ip)
             raise StartError("PostStartHookError", str(error)) from error
 
     def _attempt(self, pod: V1Pod, container: V1Container, status: RuntimePodStatus) -> int:
@@ -147,7 +137,7 @@ class ContainerStarter:
         newest = status.newest(container.name)
         if newest is not None:
             return int(newest.annotations.get(RESTART_COUNT, newest.metadata.attempt)) + 1
-        folder = self._paths.log(pod, container, 0).parent
+        folder = self.paths.log(pod, container, 0).parent
         names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
         numbers = [int(match[1]) for name in names if (match := _LOG_NAME.fullmatch(name))]
         return max(numbers, default=-1) + 1
@@ -157,7 +147,7 @@ class ContainerStarter:
         if not log.exists():
             return
         name = f"{pod.metadata.name}_{pod.metadata.namespace}_{container.name}-{container_id}.log"
-        link = self._paths.container_logs / f"{name[: _LONGEST_NAME - len('.log')].removesuffix('.log')}.log"
+        link = self.paths.container_logs / f"{name[: _LONGEST_NAME - len('.log')].removesuffix('.log')}.log"
         link.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         link.unlink(missing_ok=True)
         link.symlink_to(log)

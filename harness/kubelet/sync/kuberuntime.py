@@ -6,6 +6,7 @@ sandbox. 5. Start ephemeral containers. 6. Start init containers, one at a time.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from api.container import V1Container
@@ -55,43 +56,27 @@ class SyncStep(NamedTuple):
         return f'failed to "{self.action}" for "{self.target}" with {self.reason}: "{self.message}"'
 
 
+@dataclass(frozen=True)
 class KubeRuntime:
     """Brings pods to the state of their manifests; safe to share between threads of different pods."""
 
-    def __init__(
-        self,
-        service: RuntimeService,
-        starter: ContainerStarter,
-        killer: ContainerKiller,
-        *,
-        backoff: Backoff,
-        events: EventRecorder,
-        paths: KubeletPaths,
-        probes: Probes,
-    ) -> None:
-        self._service = service
-        self._starter = starter
-        self._killer = killer
-        self._backoff = backoff
-        self._events = events
-        self._paths = paths
-        self._probes = probes
+    service: RuntimeService
+    starter: ContainerStarter
+    killer: ContainerKiller
+    backoff: Backoff
+    events: EventRecorder
+    paths: KubeletPaths
+    probes: Probes
 
     def sync_pod(
-        self, pod: V1Pod, status: RuntimePodStatus, volumes: Mapping[str, MountedVolume], *, cgroup_parent: str = ""
-    ) -> list[SyncStep]:
-        """Do what the pod lacks, and return each action with its outcome. Raises OSError."""
-        with span("SyncPod"):
-            return self._sync_pod(pod, status, volumes, cgroup_parent)
-
-    def _sync_pod(
         self, pod: V1Pod, status: RuntimePodStatus, volumes: Mapping[str, MountedVolume], cgroup_parent: str
     ) -> list[SyncStep]:
+        """Do what the pod lacks, and return each action with its outcome. Raises OSError."""
         with span("computePodActions"):
-            actions = compute_pod_actions(pod, status, self._probes)
+            actions = compute_pod_actions(pod, status, self.probes)
         if actions.create_sandbox and actions.sandbox_id:
             message = "Pod sandbox changed, it will be killed and re-created."
-            self._events.event(pod, NORMAL, "SandboxChanged", message)
+            self.events.event(pod, NORMAL, "SandboxChanged", message)
         if actions.kill_pod:
             if failed := self._kill_sandbox(pod, status):
                 return [failed]
@@ -114,11 +99,11 @@ class KubeRuntime:
         with span("killPodWithSyncResult"):
             self.stop_containers(pod, status, grace_s)
             for sandbox in status.sandboxes:
-                self._service.stop_pod_sandbox(sandbox.id)
+                self.service.stop_pod_sandbox(sandbox.id)
 
     def stop_containers(self, pod: V1Pod, status: RuntimePodStatus, grace_s: int | None) -> None:
         """Stop all containers; the grace period, in seconds, is the pod's own by default. Raises ExceptionGroup."""
-        self._killer.kill_all(pod, status.containers, grace_s=grace_s, ip=_ip(status))
+        self.killer.kill_all(pod, status.containers, grace_s=grace_s, ip=_ip(status))
 
     def _start_all(
         self,
@@ -153,7 +138,7 @@ class KubeRuntime:
             return waiting
         try:
             with span("startContainer", container=container.name):
-                self._starter.start(pod, container, sandbox, status, volumes)
+                self.starter.start(pod, container, sandbox, status, volumes)
         except StartError as error:
             return SyncStep(START_CONTAINER, container.name, error.reason, error.message)
         return SyncStep(START_CONTAINER, container.name)
@@ -165,14 +150,14 @@ class KubeRuntime:
             return None
         finished = ended.finished_at / 1e9
         key = f"{pod}_{container.name}_{container_hash(container)}"
-        if not self._backoff.is_in_backoff_since(key, finished):
-            self._backoff.next(key, finished)
+        if not self.backoff.is_in_backoff_since(key, finished):
+            self.backoff.next(key, finished)
             return None
-        delay = self._backoff.get(key)
+        delay = self.backoff.get(key)
         message = f"Back-off restarting failed container {container.name} in pod {pod}"
-        self._events.event(pod, WARNING, "BackOff", message, pod.spec.field_path(container))
+        self.events.event(pod, WARNING, "BackOff", message, pod.spec.field_path(container))
         told = f"back-off {format_duration(delay)} restarting failed container={container.name} pod={pod}"
-        retry_s = self._backoff.remaining_s(key, finished)
+        retry_s = self.backoff.remaining_s(key, finished)
         return SyncStep(START_CONTAINER, container.name, "CrashLoopBackOff", told, retry_s)
 
     def _sandbox(
@@ -183,31 +168,31 @@ class KubeRuntime:
             return None
         dns = pod_dns(pod)
         try:
-            folder = str(self._paths.log_directory(pod))
+            folder = str(self.paths.log_directory(pod))
             config = pod_sandbox_config(
                 pod, actions.attempt, dns=dns.config, log_directory=folder, cgroup_parent=cgroup_parent
             )
         except ValueError as error:
-            self._events.event(pod, WARNING, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
+            self.events.event(pod, WARNING, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
             message = f'Failed to generate sandbox config for pod "{pod}": {error}'
             return SyncStep(CREATE_SANDBOX, str(pod), "CreatePodSandboxError", message)
         if not actions.create_sandbox:
             return PodSandbox(actions.sandbox_id, config, status.ips)
         for note in dns.notes:
-            self._events.event(pod, WARNING, note.reason, note.message)
-        self._paths.log_directory(pod).mkdir(mode=0o755, parents=True, exist_ok=True)
+            self.events.event(pod, WARNING, note.reason, note.message)
+        self.paths.log_directory(pod).mkdir(mode=0o755, parents=True, exist_ok=True)
         try:
             with span("createPodSandbox"):
-                sandbox_id = self._service.run_pod_sandbox(config)
+                sandbox_id = self.service.run_pod_sandbox(config)
         except RuntimeServiceError as error:
-            self._events.event(pod, WARNING, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
+            self.events.event(pod, WARNING, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
             message = f'Failed to create sandbox for pod "{pod}": {error}'
             return SyncStep(CREATE_SANDBOX, str(pod), "CreatePodSandboxError", message)
         try:
-            ips = self._service.pod_sandbox_status(sandbox_id).ips
+            ips = self.service.pod_sandbox_status(sandbox_id).ips
         except RuntimeServiceError as error:
             message = f"Unable to get pod sandbox status: {error}"
-            self._events.event(pod, WARNING, "FailedPodSandBoxStatus", message)
+            self.events.event(pod, WARNING, "FailedPodSandBoxStatus", message)
             return SyncStep(CREATE_SANDBOX, str(pod), "CreatePodSandboxError", message)
         self._tell_unserved(pod, sandbox_id, config)
         return PodSandbox(sandbox_id, config, tuple(ips))
@@ -217,8 +202,8 @@ class KubeRuntime:
         if config.network != NamespaceMode.POD:
             return
         with suppress(RuntimeServiceError):  # the pod runs without this answer
-            for request in self._service.unserved_requests(sandbox_id, config):
-                self._events.event(pod, WARNING, _UNSERVED_REASONS[request.capability], request.in_words())
+            for request in self.service.unserved_requests(sandbox_id, config):
+                self.events.event(pod, WARNING, _UNSERVED_REASONS[request.capability], request.in_words())
 
     def _kill_sandbox(self, pod: V1Pod, status: RuntimePodStatus) -> SyncStep | None:
         try:
@@ -232,7 +217,7 @@ class KubeRuntime:
         container = pod.spec.container(name) or V1Container(name=name)
         grace_s = probe_grace_period(pod, container, to_kill.reason)
         try:
-            self._killer.kill(
+            self.killer.kill(
                 pod, container, to_kill.container_id, message=to_kill.message, grace_s=grace_s, ip=_ip(status)
             )
         except RuntimeServiceError as error:
@@ -248,7 +233,7 @@ class KubeRuntime:
             ended = [each for each in status.of(container.name) if each.state is ContainerState.EXITED]
             for each in ended[1:] if keep_newest else ended:
                 with suppress(RuntimeServiceError):
-                    self._service.remove_container(each.id)
+                    self.service.remove_container(each.id)
 
 
 def _ip(status: RuntimePodStatus) -> str:

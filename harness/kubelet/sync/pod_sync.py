@@ -1,8 +1,8 @@
 """What a pod's worker does in each state: SyncPod, SyncTerminatingPod and SyncTerminatedPod (kubelet.go)."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NamedTuple, Protocol
 
 from api.pod import V1Pod
 from api.status import V1PodStatus
@@ -11,7 +11,9 @@ from harness.cri.messages import ContainerState
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.events import NORMAL, WARNING, EventRecorder
 from harness.kubelet.pod_records import PodRecords
+from harness.kubelet.probes.manager import ProbeManager
 from harness.kubelet.probes.results import Probes
+from harness.kubelet.requests.cgroups import PodCgroups
 from harness.kubelet.requests.container_config import MountedVolume
 from harness.kubelet.status.api_status import (
     DEADLINE_EXCEEDED,
@@ -20,45 +22,9 @@ from harness.kubelet.status.api_status import (
     seconds_left,
 )
 from harness.kubelet.status.runtime_pod_status import RuntimePodStatus, runtime_pod_status
-from harness.kubelet.status.start_errors import NETWORK_NOT_READY, ReasonCache
+from harness.kubelet.status.start_errors import NETWORK_NOT_READY, ReasonCache, network_error
 from harness.kubelet.sync.kuberuntime import START_CONTAINER, KubeRuntime
-
-
-class VolumeError(Exception):
-    """A volume of a pod is not there; the text has kubelet's words."""
-
-
-class Volumes(Protocol):
-    """Makes the volumes of pods ready, and takes them down."""
-
-    def mount(self, pod: V1Pod) -> Mapping[str, MountedVolume]:
-        """Return the volumes by name; may be repeated. Raises VolumeError."""
-
-    def unmount(self, uid: str) -> None:
-        """Take down the volumes of a pod; a pod without any is fine. Raises OSError."""
-
-
-class Cgroups(Protocol):
-    """The control groups of pods."""
-
-    def ensure(self, pod: V1Pod) -> str:
-        """Return the pod's group as the runtime wants it, made if it is missing; empty where none can be made."""
-
-    def remove(self, uid: str) -> None:
-        """Remove the group of a pod; a missing one is fine. Raises OSError."""
-
-
-class ProbeWorkers(Protocol):
-    """The probes of pods."""
-
-    def add_pod(self, pod: V1Pod) -> None:
-        """Begin the probes of a pod; may be repeated."""
-
-    def stop_liveness_and_startup(self, uid: str) -> None:
-        """End the probes that could restart a container."""
-
-    def remove_pod(self, uid: str) -> None:
-        """End all probes of a pod."""
+from harness.kubelet.volumes.manager import VolumeError, VolumeManager
 
 
 class SyncError(Exception):
@@ -69,59 +35,50 @@ class SyncError(Exception):
         self.retry_s = retry_s
 
 
-class _Parts(NamedTuple):
-    """What the functions of a worker use."""
+@dataclass(frozen=True)
+class PodSync:
+    """The functions of workers; safe to share between the threads of different pods."""
 
     service: RuntimeService
     runtime: KubeRuntime
     records: PodRecords
     events: EventRecorder
-    volumes: Volumes
-    cgroups: Cgroups
-    probe_workers: ProbeWorkers
+    volumes: VolumeManager
+    cgroups: PodCgroups
+    probe_workers: ProbeManager
     probes: Probes
     reasons: ReasonCache
-    network_error: Callable[[], str | None]
     relist: Callable[[], None]
     runtime_name: str
     host_ip: str
 
-
-class PodSync:
-    """The functions of workers; safe to share between the threads of different pods."""
-
-    Parts = _Parts
-
-    def __init__(self, parts: _Parts) -> None:
-        self._parts = parts
-
     def seconds_left(self, pod: V1Pod) -> float:
         """Return the time until the pod's active deadline, infinity without one."""
-        return seconds_left(pod, self._parts.records.status(pod.metadata.uid), datetime.now(UTC))
+        return seconds_left(pod, self.records.status(pod.metadata.uid), datetime.now(UTC))
 
     def sync(self, pod: V1Pod) -> bool:
         """Bring a pod to the state of its manifest. True if it has ended by itself. Raises SyncError, OSError."""
-        parts = self._parts
         status = self._runtime_status(pod)
         told = self._tell(pod, status)
         if is_terminal_phase(told.phase):
             return True
-        if not pod.spec.host_network and (failure := parts.network_error()) is not None:
+        if not pod.spec.host_network and (failure := self._network_error()) is not None:
             message = f"{NETWORK_NOT_READY}: {failure}"
-            parts.events.event(pod, WARNING, "NetworkNotReady", message)
+            self.events.event(pod, WARNING, "NetworkNotReady", message)
             raise SyncError(message)
         cgroup_parent = self._ensure_cgroup(pod)
         volumes = self._mount(pod)
-        parts.probe_workers.add_pod(pod)
-        steps = parts.runtime.sync_pod(pod, status, volumes, cgroup_parent=cgroup_parent)
+        self.probe_workers.add_pod(pod)
+        with span("SyncPod"):
+            steps = self.runtime.sync_pod(pod, status, volumes, cgroup_parent)
         uid = pod.metadata.uid
         if steps:
-            parts.relist()
+            self.relist()
         for step in steps:
             if step.action == START_CONTAINER and step.reason:
-                parts.reasons.set(uid, step.target, step.reason, step.message)
+                self.reasons.set(uid, step.target, step.reason, step.message)
             elif step.action == START_CONTAINER:
-                parts.reasons.remove(uid, step.target)
+                self.reasons.remove(uid, step.target)
         if failed := [step for step in steps if step.reason]:
             self._tell(pod, self._runtime_status(pod))
             retries = [step.retry_s for step in failed if step.retry_s is not None]
@@ -130,17 +87,17 @@ class PodSync:
 
     def terminate(self, pod: V1Pod, grace_s: int | None) -> None:
         """Stop all containers and sandboxes of a pod. Raises SyncError, OSError."""
-        parts, uid = self._parts, pod.metadata.uid
+        uid = pod.metadata.uid
         status = self._runtime_status(pod)
         self._tell(pod, status)
-        parts.probe_workers.stop_liveness_and_startup(uid)
+        self.probe_workers.stop_liveness_and_startup(uid)
         try:
-            parts.runtime.kill_pod(pod, status, grace_s)
+            self.runtime.kill_pod(pod, status, grace_s)
         except (RuntimeServiceError, ExceptionGroup) as error:
             message = f"error killing pod: {_words(error)}"
-            parts.events.event(pod, WARNING, "FailedKillPod", message)
+            self.events.event(pod, WARNING, "FailedKillPod", message)
             raise SyncError(message) from error
-        parts.probe_workers.remove_pod(uid)
+        self.probe_workers.remove_pod(uid)
         after = self._runtime_status(pod)
         if running := [each.id for each in after.containers if each.state is ContainerState.RUNNING]:
             raise SyncError(f"detected running containers after a successful KillPod, CRI violation: {running}")
@@ -149,60 +106,66 @@ class PodSync:
     def stop_sooner(self, pod: V1Pod, grace_s: int) -> None:
         """Stop the running containers within `grace_s` seconds. Raises SyncError."""
         try:
-            self._parts.runtime.stop_containers(pod, self._runtime_status(pod), grace_s)
+            self.runtime.stop_containers(pod, self._runtime_status(pod), grace_s)
         except (RuntimeServiceError, ExceptionGroup) as error:
             raise SyncError(f"error killing pod: {_words(error)}") from error
 
     def finish(self, pod: V1Pod) -> None:
         """Take down volumes and control group of a pod that has ended. Raises SyncError, OSError."""
-        parts, uid = self._parts, pod.metadata.uid
+        uid = pod.metadata.uid
         self._tell(pod, self._runtime_status(pod), terminal=True)
-        parts.volumes.unmount(uid)
-        parts.cgroups.remove(uid)
+        self.volumes.unmount(uid)
+        self.cgroups.remove(uid)
+
+    def _network_error(self) -> str | None:
+        try:
+            return network_error(self.service.status())
+        except RuntimeServiceError as error:
+            return str(error)
 
     def _ensure_cgroup(self, pod: V1Pod) -> str:
         try:
-            return self._parts.cgroups.ensure(pod)
+            return self.cgroups.ensure(pod)
         except OSError as error:
             message = f"unable to ensure pod container exists: {error}"
-            self._parts.events.event(pod, WARNING, "FailedCreatePodContainer", message)
+            self.events.event(pod, WARNING, "FailedCreatePodContainer", message)
             raise SyncError(message) from error
 
     def _mount(self, pod: V1Pod) -> Mapping[str, MountedVolume]:
         try:
             with span("WaitForAttachAndMount"):
-                return self._parts.volumes.mount(pod)
+                return self.volumes.mount(pod)
         except VolumeError as error:
-            self._parts.events.event(pod, WARNING, "FailedMount", str(error))
+            self.events.event(pod, WARNING, "FailedMount", str(error))
             raise SyncError(str(error)) from error
 
     def _runtime_status(self, pod: V1Pod) -> RuntimePodStatus:
         try:
-            return runtime_pod_status(self._parts.service, pod.metadata.uid)
+            return runtime_pod_status(self.service, pod.metadata.uid)
         except RuntimeServiceError as error:
             message = f"error determining status: {error}"
-            self._parts.events.event(pod, WARNING, "FailedSync", message)
+            self.events.event(pod, WARNING, "FailedSync", message)
             raise SyncError(message) from error
 
     def _tell(self, pod: V1Pod, status: RuntimePodStatus, *, terminal: bool = False) -> V1PodStatus:
-        parts, uid = self._parts, pod.metadata.uid
-        old = parts.records.status(uid)
+        uid = pod.metadata.uid
+        old = self.records.status(uid)
         with span("generateAPIPodStatus"):
             told = generate_api_pod_status(
                 pod,
                 status,
                 old=old,
-                reasons=parts.reasons,
-                probes=parts.probes,
-                runtime_name=parts.runtime_name,
-                host_ip=parts.host_ip,
+                reasons=self.reasons,
+                probes=self.probes,
+                runtime_name=self.runtime_name,
+                host_ip=self.host_ip,
                 now=datetime.now(UTC),
                 terminal=terminal,
             )
             span_note(phase=told.phase)
         if told.reason == DEADLINE_EXCEEDED and (old is None or old.reason != DEADLINE_EXCEEDED):
-            parts.events.event(pod, NORMAL, told.reason, told.message)
-        parts.records.set_status(uid, told)
+            self.events.event(pod, NORMAL, told.reason, told.message)
+        self.records.set_status(uid, told)
         return told
 
 

@@ -20,7 +20,6 @@ from harness.files import remove_tree
 from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pod_records import ConfigMaps
 from harness.kubelet.requests.container_config import MountedVolume
-from harness.kubelet.sync.pod_sync import VolumeError
 from harness.kubelet.volumes.files import Projection, own_by_group, write_atomically_into
 from harness.kubelet.volumes.sub_paths import remove_sub_paths
 from harness.mounts import detach_below
@@ -35,6 +34,10 @@ _CHECKS: Final[Mapping[str, tuple[Callable[[int], bool], str]]] = {
 _DEFAULT_MODE: Final = 0o644
 
 _MEMORY: Final = "Memory"
+
+
+class VolumeError(Exception):
+    """A volume of a pod is not there; the text has kubelet's words."""
 
 
 class VolumeManager:
