@@ -1,12 +1,15 @@
 """The containers of a Pod manifest (Kubernetes API v1): commands, ports, environment, hooks, probes and rights."""
 
+from collections.abc import Iterator
 from typing import ClassVar, Final
 
+from api.errors import FieldError, flaws_at
 from api.names import (
     Between,
     config_map_key_flaws,
     env_name_flaws,
     group_id_flaws,
+    header_flaws,
     image_flaws,
     ip_flaws,
     label_flaws,
@@ -47,6 +50,12 @@ class V1HTTPGetAction(V1Object):
     scheme: str = field(default="", fill="HTTP", one_of=("HTTP", "HTTPS"))
     http_headers: list[V1HTTPHeader] = []
 
+    def flaws(self, path: str, *names: str) -> Iterator[FieldError]:
+        """Judge the fields, and the names of headers, whose errors name no index."""
+        yield from super().flaws(path, *names)
+        for header in self.http_headers:
+            yield from flaws_at(f"{path}.httpHeaders", header.name, header_flaws)
+
 
 class V1TCPSocketAction(V1Object):
     """A connection to the pod, or to `host`."""
@@ -62,7 +71,9 @@ class V1SleepAction(V1Object):
 
 
 class V1Handler(V1Object):
-    """The action of a hook or probe: exactly one is set."""
+    """The action of a hook or probe."""
+
+    _union: ClassVar[tuple[str, ...]] = ("handler type", "exec", "http_get", "tcp_socket", "sleep")
 
     exec: V1ExecAction | None = None
     http_get: V1HTTPGetAction | None = None
@@ -126,8 +137,9 @@ class V1KeyRef(V1Object):
 
 
 class V1EnvVarSource(V1Object):
-    """Where the value of an environment variable comes from: exactly one is set."""
+    """Where the value of an environment variable comes from."""
 
+    _union: ClassVar[tuple[str, ...]] = ("source", "field_ref", "resource_field_ref", "config_map_key_ref")
     _refused: ClassVar[dict[str, str]] = {
         "fileKeyRef": "this node takes values from fieldRef, resourceFieldRef and configMapKeyRef",
         "secretKeyRef": _NO_SECRETS,

@@ -15,7 +15,7 @@ def with_defaults(pod: V1Pod) -> V1Pod:
     pod = pod.copy(fill=True)
     spec = pod.spec
     for volume in spec.volumes:
-        if volume.empty_dir is None and volume.host_path is None and volume.config_map is None:
+        if not volume.members():
             volume.empty_dir = V1EmptyDirVolume()
     for container in spec.all_containers():
         container.image_pull_policy = container.image_pull_policy or _pull_policy(container.image)

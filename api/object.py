@@ -7,22 +7,20 @@
         protocol: str = field(default="", fill="TCP", required=True, one_of=("SCTP", "TCP", "UDP"))
 
 Annotations and defaults say how an object is read and written; keys are the attributes' names in camelCase. `field`
-adds the API server's default (`fill`) and the rules for the field alone. Rules that need several fields stand in
-`api.validation`.
+adds the API server's default (`fill`) and the rules for the field alone. `_union` names fields of which exactly one is
+set. Other rules that need several fields stand in `api.validation`.
 
 Keys are read as the API server reads them with `fieldValidation=Strict`: their case matters, and an unknown one is
 noted with its path. `null` is absent.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias, TypeVar, cast, dataclass_transform
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar, cast, dataclass_transform
 
 from api.errors import DecodeError, FieldError, flaws_at, forbidden, not_supported, required
 from api.values import Decoder, decoder_of, expected, string
 
 T = TypeVar("T")
-Judge: TypeAlias = Callable[[Any, str], Iterator[FieldError]]
-"""Judges the value at a path."""
 
 _ABSENT: Final = object()
 _UNKNOWN: Final = "_unknown"
@@ -92,6 +90,8 @@ class V1Object:
     """Keys that the API knows and that have no effect on a node without API server and scheduler."""
     _refused: ClassVar[dict[str, str]] = {}
     """Keys that the API knows and this node cannot follow, each with the reason."""
+    _union: ClassVar[tuple[str, ...]] = ()
+    """The API server's word for fields of which exactly one is set, and the names of their attributes."""
     _fields: ClassVar[dict[str, Field]] = {}
     """By key; subclasses inherit and may redeclare."""
     _named: ClassVar[dict[str, Field]] = {}
@@ -173,12 +173,12 @@ class V1Object:
         for name, known in self._named.items():
             value = values[name]
             if value is not None and (value or known.always or value != known.default):
-                encoded[known.key] = _encoded(value)
+                encoded[known.key] = _mapped(value, V1Object.encode)
         return encoded
 
     def copy(self, *, fill: bool = False) -> Self:
         """Return a deep copy; `fill` puts the API server's defaults into empty fields."""
-        values = {name: _copied(value, fill=fill) for name, value in self.__dict__.items()}
+        values = {name: _mapped(value, lambda each: each.copy(fill=fill)) for name, value in self.__dict__.items()}
         if fill:
             values.update((each.name, each.fill) for each in self._filled if each.is_empty(values[each.name]))
         copied = self.__new__(type(self))
@@ -190,26 +190,29 @@ class V1Object:
         """Return the key of an attribute."""
         return cls._named[name].key
 
+    def members(self) -> list[str]:
+        """Return the attributes of the union that are set."""
+        return [name for name in self._union[1:] if getattr(self, name) is not None]
+
     def flaws(self, path: str, *names: str) -> Iterator[FieldError]:
         """Judge fields by their description, in the order of `names`, or all in the order of the class.
 
-        Objects in fields are not judged.
+        All begin with the union: its first member is judged, and no other one may be set. No other object is judged.
         """
+        if self._union and not names:
+            yield from self._union_flaws(path)
         for name in names or self._judged:
             known = self._named[name]
             yield from known.flaws(getattr(self, name), joined(path, known.key))
 
-    def union_flaws(self, path: str, kind: str, **members: Judge) -> Iterator[FieldError]:
-        """Judge an object that has exactly one of the `members`; `kind` is the API server's word for them."""
-        present = [name for name in members if getattr(self, name) is not None]
-        if not present:
-            yield required(path, f"must specify a {kind}")
-        for name in present:
-            place = f"{path}.{self.key_of(name)}"
-            if name != present[0]:
-                yield forbidden(place, f"may not specify more than 1 {kind}")
-            else:
-                yield from members[name](getattr(self, name), place)
+    def _union_flaws(self, path: str) -> Iterator[FieldError]:
+        members, word = self.members(), self._union[0]
+        if not members:
+            yield required(path, f"must specify a {word}")
+        for name in members[:1]:
+            yield from getattr(self, name).flaws(f"{path}.{self.key_of(name)}")
+        for name in members[1:]:
+            yield forbidden(f"{path}.{self.key_of(name)}", f"may not specify more than 1 {word}")
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and vars(other) == vars(self)
@@ -238,25 +241,14 @@ def joined(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def _encoded(value: object) -> object:
+def _mapped(value: object, change: Callable[[V1Object], object]) -> object:
+    """Return a value with each object in it changed; lists and dictionaries are new."""
     if isinstance(value, str | int):
         return value
     if isinstance(value, V1Object):
-        return value.encode()
+        return change(value)
     if isinstance(value, list):
-        return [_encoded(item) for item in value]
+        return [_mapped(item, change) for item in value]
     if isinstance(value, dict):
-        return {key: _encoded(item) for key, item in value.items()}
-    return value
-
-
-def _copied(value: object, *, fill: bool) -> object:
-    if isinstance(value, str | int):
-        return value
-    if isinstance(value, V1Object):
-        return value.copy(fill=fill)
-    if isinstance(value, list):
-        return [_copied(item, fill=fill) for item in value]
-    if isinstance(value, dict):
-        return {key: _copied(item, fill=fill) for key, item in value.items()}
+        return {key: _mapped(item, change) for key, item in value.items()}
     return value

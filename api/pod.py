@@ -6,9 +6,11 @@ manifest (`100m`, `64Mi`). Containers have a module of their own.
 """
 
 import base64
+from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from api.container import V1Container, V1UserContext
+from api.errors import FieldError, forbidden
 from api.names import (
     Between,
     group_id_flaws,
@@ -23,6 +25,7 @@ from api.names import (
     word_flaws,
 )
 from api.object import V1Object, field
+from api.quantity import parse_quantity
 from api.values import Base64, Int32, Int64, QuantityText
 
 _HOST_PATH_TYPES: Final = (
@@ -50,12 +53,21 @@ class V1EmptyDirVolume(V1Object):
     medium: str = ""
     size_limit: QuantityText = ""
 
+    def flaws(self, path: str, *_: str) -> Iterator[FieldError]:
+        """Judge the size, which the API server forbids to be negative."""
+        if self.size_limit and parse_quantity(self.size_limit).nano < 0:
+            yield forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")
+
 
 class V1HostPathVolume(V1Object):
     """A file or folder of the node."""
 
     path: str = field(default="", required=True, rule=without_backsteps_flaws)
     type: str = field(default="", one_of=_HOST_PATH_TYPES)
+
+    def flaws(self, path: str, *_: str) -> Iterator[FieldError]:
+        """Judge the path; a type without one is not judged."""
+        return super().flaws(path, *(("path", "type") if self.path else ("path",)))
 
 
 class V1KeyToPath(V1Object):
@@ -74,10 +86,17 @@ class V1ConfigMapVolume(V1Object):
     default_mode: Int32 | None = field(default=None, fill=0o644, rule=mode_flaws)
     optional: bool = False
 
+    def flaws(self, path: str, *_: str) -> Iterator[FieldError]:
+        """Judge the fields, the items last."""
+        yield from super().flaws(path, "name", "default_mode")
+        for index, item in enumerate(self.items):
+            yield from item.flaws(f"{path}.items[{index}]")
+
 
 class V1Volume(V1Object):
-    """A volume: exactly one source is set."""
+    """A volume and its source."""
 
+    _union: ClassVar[tuple[str, ...]] = ("volume type", "empty_dir", "host_path", "config_map")
     _refused: ClassVar[dict[str, str]] = {
         **dict.fromkeys(
             [

@@ -10,18 +10,14 @@ from typing import Final
 from api.container import (
     V1Container,
     V1ContainerPort,
-    V1Handler,
-    V1HTTPGetAction,
     V1Lifecycle,
     V1Probe,
     V1SecurityProfile,
-    V1SleepAction,
     V1UserContext,
     V1VolumeMount,
 )
 from api.errors import FieldError, duplicate, flaws_at, forbidden, invalid, not_found, not_supported, required
-from api.names import header_flaws, relative_path_flaws
-from api.object import V1Object
+from api.names import relative_path_flaws
 from api.validation.environment import validate_env, validate_env_from
 from api.validation.resources import validate_resources
 
@@ -189,7 +185,12 @@ def _hooks(container: V1Container, grace_period: int | None, path: str) -> Itera
     """Judge the hooks of a container; `grace_period`, in seconds, is the pod's."""
     for key, hook in (("postStart", container.lifecycle.post_start), ("preStop", container.lifecycle.pre_stop)):
         if hook is not None:
-            yield from _of_handler(hook, grace_period, f"{path}.lifecycle.{key}")
+            place = f"{path}.lifecycle.{key}"
+            yield from hook.flaws(place)
+            sleep = hook.sleep if len(hook.members()) == 1 else None
+            if sleep is not None and grace_period is not None and not 0 <= sleep.seconds <= grace_period:
+                limit = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_period})"
+                yield invalid(f"{place}.sleep", sleep.seconds, limit)
 
 
 def _probes(container: V1Container, path: str) -> Iterator[FieldError]:
@@ -197,7 +198,7 @@ def _probes(container: V1Container, path: str) -> Iterator[FieldError]:
     if container.liveness_probe is not None:
         yield from _of_restarting_probe(container.liveness_probe, f"{path}.livenessProbe")
     if container.readiness_probe is not None:
-        yield from _of_probe(container.readiness_probe, f"{path}.readinessProbe")
+        yield from container.readiness_probe.flaws(f"{path}.readinessProbe")
         if (seconds := container.readiness_probe.termination_grace_period_seconds) is not None:
             place = f"{path}.readinessProbe.terminationGracePeriodSeconds"
             yield invalid(place, seconds, "must not be set for readinessProbes")
@@ -205,32 +206,8 @@ def _probes(container: V1Container, path: str) -> Iterator[FieldError]:
         yield from _of_restarting_probe(container.startup_probe, f"{path}.startupProbe")
 
 
-def _of_probe(probe: V1Probe, path: str) -> Iterator[FieldError]:
-    yield from _of_handler(probe, None, path)
-    yield from probe.flaws(path)
-
-
 def _of_restarting_probe(probe: V1Probe, path: str) -> Iterator[FieldError]:
     """Judge a probe whose failure restarts the container: one success is enough for it."""
-    yield from _of_probe(probe, path)
+    yield from probe.flaws(path)
     if probe.success_threshold != 1:
         yield invalid(f"{path}.successThreshold", probe.success_threshold, "must be 1")
-
-
-def _of_handler(handler: V1Handler, grace_period: int | None, path: str) -> Iterator[FieldError]:
-    def of_sleep(action: V1SleepAction, place: str) -> Iterator[FieldError]:
-        if grace_period is not None and not 0 <= action.seconds <= grace_period:
-            limit = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_period})"
-            yield invalid(place, action.seconds, limit)
-
-    only = V1Object.flaws
-    yield from handler.union_flaws(
-        path, "handler type", exec=only, http_get=_of_http_get, tcp_socket=only, sleep=of_sleep
-    )
-
-
-def _of_http_get(action: V1HTTPGetAction, path: str) -> Iterator[FieldError]:
-    yield from action.flaws(path)
-    for header in action.http_headers:
-        for flaw in header_flaws(header.name):
-            yield invalid(f"{path}.httpHeaders", header.name, flaw)

@@ -57,12 +57,12 @@ def _of_source(variable: V1EnvVar, path: str) -> Iterator[FieldError]:
         yield from _of_resource(source.resource_field_ref, f"{path}.resourceFieldRef")
     if source.config_map_key_ref is not None:
         yield from source.config_map_key_ref.flaws(f"{path}.configMapKeyRef")
-    count = len([ref for ref in (source.field_ref, source.resource_field_ref, source.config_map_key_ref) if ref])
-    if not count:
+    members = source.members()
+    if not members:
         yield invalid(path, "", _NO_SOURCE)
     elif variable.value:
         yield invalid(path, "", "may not be specified when `value` is not empty")
-    elif count > 1:
+    elif len(members) > 1:
         yield invalid(path, "", "may not have more than one field specified at a time")
 
 
