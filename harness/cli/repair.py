@@ -60,7 +60,7 @@ def command(settings: Settings, *, names: tuple[str, ...], cache_dirs: tuple[Pat
 
 def _watch(node: "Node", repairing: "NodeRepair") -> None:
     """Repair at every loss, until a signal ends the program. Raises OSError."""
-    from harness.runtime.node_repair import RepairWatch
+    from harness.runtime.node_repair import watch
     from netlink.namespace import open_namespace
     from netlink.nft_monitor import LossMonitor
 
@@ -90,7 +90,7 @@ def _watch(node: "Node", repairing: "NodeRepair") -> None:
         nullcontext() if node.netns is None else open_namespace(node.netns) as namespace,
         LossMonitor(namespace) as monitor,
     ):
-        RepairWatch(monitor, repair=repair, confirm=confirm).run()
+        watch(monitor, repair=repair, confirm=confirm)
 
 
 def _is_failure(repair: "Repair") -> bool:

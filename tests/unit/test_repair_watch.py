@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from harness.runtime.node_repair import RepairWatch
+from harness.runtime.node_repair import watch
 
 if TYPE_CHECKING:
     from netlink.nft_monitor import LossMonitor
@@ -33,14 +33,13 @@ def watched(losses: Iterable[bool]) -> list[str]:
     """Watch with these answers of the monitor, and return all that happened."""
     monitor = Monitor(losses)
     log = monitor.log
-    watch = RepairWatch(
-        cast("LossMonitor", monitor),
-        repair=lambda: log.append("repair"),
-        confirm=lambda: log.append("confirm"),
-        pause=lambda seconds: log.append(f"pause {seconds}"),
-    )
     with pytest.raises(EndError):
-        watch.run()
+        watch(
+            cast("LossMonitor", monitor),
+            repair=lambda: log.append("repair"),
+            confirm=lambda: log.append("confirm"),
+            pause=lambda seconds: log.append(f"pause {seconds}"),
+        )
     return log
 
 
