@@ -140,6 +140,8 @@ def _end_pods_of_manifests(settings: Settings, known: "list[V1Pod]") -> "tuple[l
 
 def _prune(runtime: "PodRuntime", before: "StateBefore | None") -> "list[Difference] | None":
     """Remove unused bridges and the node; return the differences since `before`, taken before the node goes."""
+    from shutil import rmtree
+
     from harness.runtime.prune import forwarding_that_stays, prune_links
     from harness.runtime.sandbox import sandbox_exists
 
@@ -153,8 +155,8 @@ def _prune(runtime: "PodRuntime", before: "StateBefore | None") -> "list[Differe
         say(f"Removed {name}, which had no ports left")
     for name, reason in pruned.kept.items():
         say(f"Kept {name}: {reason}")
-    if not node.has_pods():
-        node.forget_runs()
+    if not node.pods.has_records():
+        rmtree(node.runs, ignore_errors=True)
     if node.name is not None:
         say(f"Removed node {node.name}" if node.remove() else f"Kept node {node.name}: it has pods")
     if node.netns is None or sandbox_exists(node.netns):

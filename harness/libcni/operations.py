@@ -115,24 +115,21 @@ class Libcni:
         """
         if network.disable_gc:
             return []
-        with span("GCNetworkList", network=network.name):
-            return self._gc(network, valid)
-
-    def _gc(self, network: NetworkList, valid: Sequence[tuple[str, str]]) -> list[ContainerAttachment]:
         failures: list[Exception] = []
         undone = []
-        for cached in self._cache.attachments():
-            attachment = cached.attachment
-            if cached.network != network.name or (attachment.container_id, attachment.ifname) in valid:
-                continue
-            failed = self.delete_leftover(network, attachment)
-            failures += failed
-            if not failed:
-                undone.append(attachment)
-        if at_least(network.cni_version, VERB_SINCE["GC"]):
-            failures += self._gc_plugins(network, valid)
-        if failures:
-            raise ExceptionGroup(f"garbage collection of network {network.name}", failures)
+        with span("GCNetworkList", network=network.name):
+            for cached in self._cache.attachments():
+                attachment = cached.attachment
+                if cached.network != network.name or (attachment.container_id, attachment.ifname) in valid:
+                    continue
+                failed = self.delete_leftover(network, attachment)
+                failures += failed
+                if not failed:
+                    undone.append(attachment)
+            if at_least(network.cni_version, VERB_SINCE["GC"]):
+                failures += self._gc_plugins(network, valid)
+            if failures:
+                raise ExceptionGroup(f"garbage collection of network {network.name}", failures)
         return undone
 
     def status(self, network: NetworkList) -> None:

@@ -83,6 +83,7 @@ class Collection:
     error: str = ""
 
 
+@dataclass(frozen=True)
 class Collector:
     """Collects the garbage of networks on a node that is in use alone.
 
@@ -90,26 +91,16 @@ class Collector:
     attachments of this program's pods: network, container ID, interface.
     """
 
-    def __init__(
-        self,
-        libcni: Libcni,
-        found: AttachmentSurvey,
-        *,
-        own: Sequence[Key],
-        ages: Mapping[Key, float],
-        min_age: float,
-        sends_gc: bool,
-    ) -> None:
-        self._libcni = libcni
-        self._found = found
-        self._own = own
-        self._ages = ages
-        self._min_age = min_age
-        self._sends_gc = sends_gc
+    libcni: Libcni
+    found: AttachmentSurvey
+    own: Sequence[Key]
+    ages: Mapping[Key, float]
+    min_age: float
+    sends_gc: bool
 
     def collect(self, network: NetworkList, *, dry_run: bool) -> Collection:
         """Free the leftovers of a network; with `dry_run`, only find them. Failures are in the outcome."""
-        own = [key for key in self._own if key[0] == network.name]
+        own = [key for key in self.own if key[0] == network.name]
         done = Collection(network.name, len(own), is_disabled=network.disable_gc)
         leftovers = self._sort(network.name, done)
         if dry_run or network.disable_gc:
@@ -125,13 +116,13 @@ class Collector:
             failures += failed
             if not failed:
                 done.deleted.append(each)
-        if self._sends_gc:
+        if self.sends_gc:
             # Without the leftovers: GC may free those that DEL could not.
             gone = {each.key for each in leftovers} - {each.key for each in done.kept}
-            known = [each.key for each in self._found.attachments if each.network == network.name]
+            known = [each.key for each in self.found.attachments if each.network == network.name]
             valid = dict.fromkeys([*own, *(key for key in known if key not in gone)])
             try:
-                self._libcni.gc(network, [(container_id, ifname or _ANY_IFNAME) for _, container_id, ifname in valid])
+                self.libcni.gc(network, [(container_id, ifname or _ANY_IFNAME) for _, container_id, ifname in valid])
             except ExceptionGroup as errors:
                 failures += errors.exceptions
             done.sent_gc = True
@@ -149,16 +140,16 @@ class Collector:
     def _sort(self, network: str, done: Collection) -> list[TracedAttachment]:
         """Put the attachments of a network where they belong; return the leftovers that a DEL may free now."""
         leftovers = []
-        for each in self._found.attachments:
+        for each in self.found.attachments:
             if each.network != network or each.is_ours:
                 continue
-            age = self._ages.get(each.key)
+            age = self.ages.get(each.key)
             if age is None:
                 done.kept.append(each)
             elif not each.can_be_deleted:
                 done.unnameable.append(each)
-            elif age < self._min_age:
-                done.waiting.append(WaitingLeftover(each, self._min_age - age))
+            elif age < self.min_age:
+                done.waiting.append(WaitingLeftover(each, self.min_age - age))
             else:
                 leftovers.append(each)
         return leftovers
@@ -170,4 +161,4 @@ class Collector:
                 network = parse_network_list(leftover.cached.config)
         # The namespace is gone: SPEC.md has DEL succeed without one, not with a dead path.
         attachment = ContainerAttachment(leftover.container_id, "", leftover.ifname or _ANY_IFNAME)
-        return self._libcni.delete_leftover(network, attachment)
+        return self.libcni.delete_leftover(network, attachment)

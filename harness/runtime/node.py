@@ -133,7 +133,7 @@ class Node:
         if self.netns is None:
             raise NodeError("this host is no node to remove")
         with locked(self._lock):
-            if self.has_pods():
+            if self.pods.has_records():
                 return False
             if self._made_here.exists() or not sandbox_exists(self.netns):
                 remove_namespace(self.netns)
@@ -143,16 +143,6 @@ class Node:
             with suppress(OSError):  # other nodes remain
                 self.folder.parent.rmdir()
         return True
-
-    def has_pods(self) -> bool:
-        """Tell whether there are records of pods, or of sandboxes of manifests' pods."""
-        return self.pods.has_records()
-
-    def forget_runs(self) -> None:
-        """Remove the records of runs (`--record`)."""
-        from shutil import rmtree
-
-        rmtree(self.runs, ignore_errors=True)
 
     def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call `function` in a thread on the node; return its result or raise its exception.
