@@ -6,10 +6,11 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import wraps
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar
 
 from harness.containerd.service import RUNTIME_NAME
 from harness.cri.service import ImageNotFoundError, ImageService, NotFoundError, RuntimeService, RuntimeServiceError
+from harness.cri.traced import wrapped_service
 from harness.kubelet.admission import NodeFacts
 from harness.kubelet.events import EventRecorder
 from harness.kubelet.garbage import GarbageCollector
@@ -156,23 +157,12 @@ def _host_ip(node: Node) -> str:
     return str(min(usable, key=lambda each: each.version)) if usable else ""
 
 
-class _RpcErrors:
-    """Passes everything on to a service; the errors of its calls get a code."""
-
-    def __init__(self, service: object) -> None:
-        self._service = service
-
-    def __getattr__(self, name: str) -> object:
-        found = getattr(self._service, name)
-        return _with_rpc_errors(found) if callable(found) else found
-
-
 def with_rpc_errors(service: S) -> S:
     """Return a service that does as `service`; the texts of its errors begin with `rpc error: code = ...`."""
-    return cast("S", _RpcErrors(service))
+    return wrapped_service(service, _with_rpc_errors)
 
 
-def _with_rpc_errors(function: Callable[..., Any]) -> Callable[..., Any]:
+def _with_rpc_errors(_: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def call(*arguments: object, **named: object) -> object:
         try:
