@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from harness.containerd.container_log import last_error
 from harness.containerd.container_store import ContainerFolder
-from harness.containerd.oci_log import last_error
 from harness.containerd.processes import HOST_PROCESS, program
 from harness.containerd.runc import OciRuntime
 from harness.cri.messages import ExecSyncResult

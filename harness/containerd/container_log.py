@@ -2,9 +2,13 @@
 
 The time is RFC 3339 with nanoseconds, here always UTC. The tag is F for a full line and P for a part of one: lines of
 more than 16,384 bytes are cut, as by containerd, and output may end without a newline. kubelet's reader joins parts.
+
+Also here is the log of an OCI runtime with `--log-format json`. The shim uses this module: it imports the standard
+library alone.
 """
 
 import errno
+import json
 import os
 import stat
 import time
@@ -61,3 +65,12 @@ class ContainerLog:
         with suppress(OSError):
             while lines:
                 lines = lines[os.write(self._fd, lines) :]
+
+
+def last_error(path: str | os.PathLike[str]) -> str:
+    """Return the last message of a log, empty if it has none."""
+    try:
+        with open(path, "rb") as file:
+            return str(json.loads(file.read().splitlines()[-1])["msg"])
+    except (OSError, IndexError, ValueError, KeyError):
+        return ""

@@ -22,8 +22,7 @@ from typing import Any, Final
 
 from fast_stdlib import syscalls
 from harness.containerd import control_groups
-from harness.containerd.container_log import ContainerLog
-from harness.containerd.oci_log import last_error
+from harness.containerd.container_log import ContainerLog, last_error
 from harness.process_stat import process_stat
 from skel.state_file import write_whole
 
