@@ -6,7 +6,8 @@ several networks, a sandbox has the annotation of the Network Plumbing Working G
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +27,6 @@ from harness.libcni.networks import (
 from harness.output import message_of
 from harness.runtime.node import Node
 from harness.runtime.pod_networks import EXPECTED, NetworkPlan, PodNetworks
-from harness.runtime.pods import PodNetwork
 from harness.runtime.unserved_requests import BANDWIDTH, PORT_MAPPINGS
 from skel.environment import ifname_flaw
 
@@ -37,6 +37,7 @@ LOOPBACK_LIST: Final = b'{"cniVersion": "0.3.1", "name": "cni-loopback", "plugin
 _SELECTED: Final = re.compile(r"(?:(?P<namespace>[a-z0-9.-]+)/)?(?P<name>[a-z0-9.-]+)(?:@(?P<ifname>\S+))?")
 
 
+@dataclass
 class SandboxNetworks:
     """The lists of `conf_dir` and the plugins of `bin_dirs`, for the node that `open_node` returns.
 
@@ -44,30 +45,21 @@ class SandboxNetworks:
     Each operation uses the node for itself, so that GC waits for operations only.
     """
 
-    def __init__(
-        self,
-        open_node: Callable[[], Node],
-        conf_dir: Path,
-        bin_dirs: Sequence[Path],
-        *,
-        timeout: float = 60.0,
-        observe: Callable[[Execution], None] | None = None,
-        warn: Callable[[str], None],
-    ) -> None:
-        self._open_node = open_node
-        self._conf_dir = conf_dir
-        self._bin_dirs = bin_dirs
-        self._timeout = timeout
-        self._observe = observe
-        self._warn = warn
+    open_node: Callable[[], Node]
+    conf_dir: Path
+    bin_dirs: Sequence[Path]
+    _: KW_ONLY
+    timeout: float = 60.0
+    observe: Callable[[Execution], None] | None = None
+    warn: Callable[[str], None]
 
     def folders(self) -> list[str]:
         """Return the folders of plugins."""
-        return list(map(str, self._bin_dirs))
+        return list(map(str, self.bin_dirs))
 
     def condition(self) -> RuntimeCondition:
         """Return the condition NetworkReady; its words are containerd's."""
-        node = self._open_node()
+        node = self.open_node()
         try:
             first = self._networks()[0]
             with node.in_use():
@@ -99,8 +91,10 @@ class SandboxNetworks:
             self._on(node).setup(sandbox, lists)
         except EXPECTED as error:
             raise RuntimeServiceError(f"{failed}: {message_of(error)}") from error
-        sandbox.part().ips = _pod_ips(sandbox.networks)
-        if not sandbox.part().ips:
+        found = [ip.address.ip for each in sandbox.networks if each.ifname == "eth0" for ip in each.decoded().ips]
+        # IPv4 first, as containerd's selectPodIPs.
+        sandbox.part().ips = [str(address) for address in sorted(found, key=lambda address: address.version)]
+        if not found:
             raise RuntimeServiceError(f'failed to find network info for sandbox "{sandbox.container_id}"')
 
     def teardown(self, node: Node, sandbox: SandboxPod, *, only_added: bool = False) -> None:
@@ -116,20 +110,14 @@ class SandboxNetworks:
 
     def _networks(self) -> list[NetworkList]:
         """Return the lists. As in containerd, which reads one, the first must be sound. Raises NetworkError."""
-        files = sorted(network_files(self._conf_dir), key=lambda path: path.name)
+        files = sorted(network_files(self.conf_dir), key=lambda path: path.name)
         if not files:
-            raise NetworkError(f"no network config found in {self._conf_dir}: cni plugin not initialized")
+            raise NetworkError(f"no network config found in {self.conf_dir}: cni plugin not initialized")
         read_network_file(files[0])
-        return load_networks(self._conf_dir, on_error=lambda _: None)
+        return load_networks(self.conf_dir, on_error=lambda _: None)
 
     def _on(self, node: Node) -> PodNetworks:
-        return PodNetworks(node, self._bin_dirs, timeout=self._timeout, observe=self._observe, warn=self._warn)
-
-
-def _pod_ips(networks: Iterable[PodNetwork]) -> list[str]:
-    """Return the addresses of eth0, IPv4 first, as containerd's selectPodIPs."""
-    found = [ip.address.ip for network in networks if network.ifname == "eth0" for ip in network.decoded().ips]
-    return [str(address) for address in sorted(found, key=lambda address: address.version)]
+        return PodNetworks(node, self.bin_dirs, timeout=self.timeout, observe=self.observe, warn=self.warn)
 
 
 def network_plans(
@@ -197,7 +185,6 @@ def _json_list(text: str) -> list[object]:
 def _selected_object(each: object, text: str) -> _Selected:
     if not isinstance(each, dict) or not isinstance(each.get("name"), str):
         raise refused(NETWORKS_ANNOTATION, text, "each network is an object with a name")
-    capabilities = {name: each[key] for name, key in (("ips", "ips"), ("mac", "mac")) if key in each}
-    capabilities |= {name: each[name] for name in (PORT_MAPPINGS, BANDWIDTH) if name in each}
+    capabilities = {name: each[name] for name in ("ips", "mac", PORT_MAPPINGS, BANDWIDTH) if name in each}
     ifname = each.get("interface", "")
     return _Selected(each["name"], ifname if isinstance(ifname, str) else "", capabilities)

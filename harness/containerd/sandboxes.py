@@ -3,22 +3,25 @@
 The containers of a sandbox share its files: hostname, hosts, resolv.conf, and the folder of /dev/shm.
 """
 
+import signal
+import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from fast_stdlib import syscalls
+from harness.containerd.processes import PAUSE, program, send_signal, wait_for_end
 from harness.containerd.sandbox_networks import SandboxNetworks
-from harness.containerd.sandbox_process import end_pause, end_unrecorded_pauses, start_pause
 from harness.containerd.sandbox_record import SandboxPod, new_sandbox, sandbox_name
 from harness.containerd.sandbox_view import SandboxView
 from harness.cri.messages import DNSConfig, NamespaceMode, PodSandboxConfig, PodSandboxState, PodSandboxStatus
 from harness.cri.service import NotFoundError, RuntimeServiceError
 from harness.files import LockHeldError, write_atomically
 from harness.mounts import detach
+from harness.process_stat import process_stat
 from harness.runtime.node import Node
-from harness.runtime.pods import PodExistsError, PodRecordError, PodStore
+from harness.runtime.pods import PauseProcess, PodExistsError, PodRecordError, PodStore
 from harness.runtime.resolv_conf import HOST_RESOLV_CONF, resolver_line
 from harness.runtime.sandbox import create_sandbox, new_sandbox_path
 from harness.runtime.sandbox_life import SandboxEvent, SandboxState
@@ -27,6 +30,7 @@ from netlink.namespace import remove_namespace
 
 _HOSTS: Final = Path("/etc/hosts")
 _SHM_SIZE: Final = "mode=1777,size=67108864"  # 64 MiB, as containerd's
+_PAUSE_TIMEOUT_S: Final = 30.0
 
 
 class Sandboxes:
@@ -155,7 +159,7 @@ class Sandboxes:
                 self.store.write(sandbox)
             part.hostname = config.hostname or Path("/proc/sys/kernel/hostname").read_text().strip()
             netns = sandbox.netns or (node.netns or "")
-            sandbox.pause = start_pause(config, netns, config.hostname, sandbox.container_id)
+            sandbox.pause = _start_pause(config, netns, config.hostname, sandbox.container_id)
             self.store.write(sandbox)
             make_sandbox_files(self.store.path(sandbox), config, part.hostname)
 
@@ -172,9 +176,9 @@ class Sandboxes:
         sandbox_id = sandbox.container_id
         try:
             if sandbox.pause is not None:
-                end_pause(sandbox.pause)
+                _end_pause(sandbox.pause)
             else:
-                end_unrecorded_pauses(sandbox_id)
+                _end_unrecorded_pauses(sandbox_id)
             remove_sandbox_files(self.store.path(sandbox))
             if sandbox.networks:
                 try:
@@ -234,3 +238,51 @@ def _resolv_conf(dns: DNSConfig | None) -> bytes:
     lines += [resolver_line("nameserver", [server]) for server in dns.servers]
     lines += [resolver_line("options", dns.options)] if dns.options else []
     return "".join(lines).encode()
+
+
+def _start_pause(config: PodSandboxConfig, netns: str, hostname: str, sandbox_id: str) -> PauseProcess:
+    """Start the pause process in the calling thread's network namespace, or in `netns`. Raises RuntimeServiceError."""
+    kinds = ["ipc"] * (config.ipc == NamespaceMode.POD)
+    kinds += ["uts"] * (config.network == NamespaceMode.POD)
+    kinds += ["pid"] * (config.pid == NamespaceMode.POD)
+    settings = [f"{name}={value}" for name, value in config.sysctls.items()]
+    command = program(PAUSE, netns, hostname, ",".join(kinds), sandbox_id, *settings)
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=_PAUSE_TIMEOUT_S, check=False, cwd="/")
+    except subprocess.TimeoutExpired:
+        raise RuntimeServiceError(f"the pause process did not start within {_PAUSE_TIMEOUT_S:g} s") from None
+    if ended.returncode:
+        raise RuntimeServiceError(f"failed to start the pause process: {ended.stderr.strip().splitlines()[-1:]}")
+    pid = int(ended.stdout)
+    stat = process_stat(pid)
+    if stat is None or stat.has_ended:
+        raise RuntimeServiceError("the pause process ended at once")
+    return PauseProcess(pid=pid, started=stat.started)
+
+
+def _end_pause(pause: PauseProcess) -> None:
+    """Kill the process with SIGKILL, and wait for its end. An ended one is fine. Raises OSError."""
+    send_signal(pause, signal.SIGKILL)
+    wait_for_end(pause, _PAUSE_TIMEOUT_S)
+
+
+def _end_unrecorded_pauses(sandbox_id: str) -> None:
+    """Kill pause processes of a sandbox that are not on record: the runtime was killed while it started one.
+
+    Raises OSError.
+    """
+    while pauses := list(_pauses_of(sandbox_id)):  # one that is found may be about to fork
+        for pause in pauses:
+            _end_pause(pause)
+
+
+def _pauses_of(sandbox_id: str) -> Iterator[PauseProcess]:
+    name, identifier = PAUSE.rpartition(".")[2].encode(), sandbox_id.encode()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended
+            words = path.read_bytes().split(b"\0")
+            if name in words and identifier in words:
+                pid = int(path.parent.name)
+                stat = process_stat(pid)
+                if stat is not None and not stat.has_ended:
+                    yield PauseProcess(pid=pid, started=stat.started)

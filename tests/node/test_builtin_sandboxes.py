@@ -406,9 +406,9 @@ def test_a_sandbox_that_another_thread_makes_is_not_stopped(place: Place) -> Non
                 place.sandboxes.remove(place.sandboxes.list()[0].id)
             refused.append(execution)
 
-    place.networks._observe = stop
+    place.networks.observe = stop
     sandbox_id = place.sandboxes.run(config())
-    place.networks._observe = None
+    place.networks.observe = None
 
     assert len(refused) == 1
     assert place.sandboxes.status(sandbox_id).state == PodSandboxState.READY
