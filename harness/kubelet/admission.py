@@ -47,9 +47,16 @@ def admit(pod: V1Pod, active: Iterable[V1Pod], node: NodeFacts) -> Rejection | N
             "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",
         )
     others = [other for other in active if other.metadata.uid != pod.metadata.uid]
-    return (
-        _resources(pod, others, node) or _node_selector(pod, node) or _node_name(pod, node) or _host_ports(pod, others)
-    )
+    if (lacking := _resources(pod, others, node)) is not None:
+        return lacking
+    if any(node.labels.get(key) != value for key, value in pod.spec.node_selector.items()):
+        return _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+    if pod.spec.node_name not in {"", node.name}:
+        return _failed("NodeName", "node(s) didn't match the requested node name")
+    used = [port for other in others for port in _ports(other)]
+    if any(_conflict(port, taken) for port in _ports(pod) for taken in used):
+        return _failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
+    return None
 
 
 def _resources(pod: V1Pod, others: list[V1Pod], node: NodeFacts) -> Rejection | None:
@@ -70,25 +77,6 @@ def _insufficient(name: str, requested: int, used: int, capacity: int) -> Reject
         f"OutOf{name}",
         f"Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}",
     )
-
-
-def _node_selector(pod: V1Pod, node: NodeFacts) -> Rejection | None:
-    if all(node.labels.get(key) == value for key, value in pod.spec.node_selector.items()):
-        return None
-    return _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
-
-
-def _node_name(pod: V1Pod, node: NodeFacts) -> Rejection | None:
-    if pod.spec.node_name in {"", node.name}:
-        return None
-    return _failed("NodeName", "node(s) didn't match the requested node name")
-
-
-def _host_ports(pod: V1Pod, others: list[V1Pod]) -> Rejection | None:
-    used = [port for other in others for port in _ports(other)]
-    if not any(_conflict(port, taken) for port in _ports(pod) for taken in used):
-        return None
-    return _failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
 
 
 def _ports(pod: V1Pod) -> Iterator[V1ContainerPort]:

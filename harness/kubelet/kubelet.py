@@ -22,7 +22,7 @@ from harness.kubelet.garbage import GarbageCollector
 from harness.kubelet.labels import CONFIG_SOURCE, POD_UID
 from harness.kubelet.pod_records import PodRecords
 from harness.kubelet.pod_resources import qos_class
-from harness.kubelet.probes.results import Probes, ProbeUpdate
+from harness.kubelet.probes.results import Probes
 from harness.kubelet.sources import RUN_SOURCE
 from harness.kubelet.status.api_status import is_terminal_phase
 from harness.kubelet.status.runtime_pod_status import runtime_pod_status
@@ -73,7 +73,7 @@ class Kubelet:
         self._garbage_at = time.monotonic() + _GARBAGE_S
         self._stopped = threading.Event()
         for results in parts.probes:
-            results.on_change(self._on_probe)
+            results.on_change(lambda update: self._queue.put(lambda: self._workers.wake(update.pod_uid)))
 
     def start(self) -> None:
         """Start the threads, after all that they need: PLEG, then the loop that `run` is."""
@@ -190,9 +190,6 @@ class Kubelet:
 
     def _look_soon(self) -> None:
         self._housekeeping_at = 0.0
-
-    def _on_probe(self, update: ProbeUpdate) -> None:
-        self._queue.put(lambda: self._workers.wake(update.pod_uid))
 
     def _tick(self) -> None:
         if not self._sources_seen:  # every pod would be one that nobody wants

@@ -8,7 +8,7 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -148,17 +148,9 @@ def _write(path: Path, record: V1Object) -> None:
 
 def named_config_maps(pod: V1Pod) -> set[tuple[str, str]]:
     """Return the config maps by namespace and name; they may be missing."""
-    return {(pod.metadata.namespace, name) for name in _names(pod)}
-
-
-def _names(pod: V1Pod) -> Iterator[str]:
-    for volume in pod.spec.volumes:
-        if volume.config_map is not None:
-            yield volume.config_map.name
+    names = [each.config_map.name for each in pod.spec.volumes if each.config_map is not None]
     for container in pod.spec.all_containers():
-        for source in container.env_from:
-            if source.config_map_ref is not None:
-                yield source.config_map_ref.name
-        for variable in container.env:
-            if variable.value_from is not None and variable.value_from.config_map_key_ref is not None:
-                yield variable.value_from.config_map_key_ref.name
+        names += [each.config_map_ref.name for each in container.env_from if each.config_map_ref is not None]
+        sources = [each.value_from.config_map_key_ref for each in container.env if each.value_from is not None]
+        names += [each.name for each in sources if each is not None]
+    return {(pod.metadata.namespace, name) for name in names}

@@ -270,7 +270,9 @@ class Sources(threading.Thread):
             for line in sorted(said - self._said):
                 self._say(line)
             self._said = said
-        recorded = [pod for pod in self._records.pods() if self._is_wanted(pod)]
+        recorded = [pod for pod in self._records.pods() if not pod.metadata.deletion_timestamp]
+        if self._files is not None:
+            recorded = [pod for pod in recorded if pod.metadata.annotations.get(CONFIG_SOURCE) == RUN_SOURCE]
         pods = [*self._static, *recorded]
         if pods != self._last:
             self._last = pods
@@ -289,8 +291,3 @@ class Sources(threading.Thread):
         self._ended.set()
         if self.is_alive():
             self.join()
-
-    def _is_wanted(self, pod: V1Pod) -> bool:
-        if pod.metadata.deletion_timestamp:
-            return False
-        return self._files is None or pod.metadata.annotations.get(CONFIG_SOURCE) == RUN_SOURCE

@@ -95,9 +95,8 @@ class PodCgroups:
     def remove(self, uid: str) -> None:
         """Kill the last processes of a pod's group, and remove it and empty folders above it; a missing one is fine."""
         for folder in (*_FOLDERS.values(), _ROOT):
-            paths = control_groups.existing(f"{folder}/pod{uid}")
-            for path in paths:
-                control_groups.remove(_inside_out(path))
+            for path in control_groups.existing(f"{folder}/pod{uid}"):
+                control_groups.remove([*map(str, sorted(Path(path).rglob("*/"), reverse=True)), path])  # inside out
         for folder in (*_FOLDERS.values(), _ROOT):
             for path in control_groups.existing(folder):
                 with suppress(OSError):  # other pods have theirs there
@@ -115,8 +114,3 @@ def _limits(pod: V1Pod) -> dict[str, str]:
         cpu_shares(requests.get("cpu", 0)),
         limits.get("memory", 0) if "memory" in limited else 0,
     )
-
-
-def _inside_out(path: str) -> list[str]:
-    """Return the folders below a path, the innermost first, and the path."""
-    return [str(each) for each in sorted(Path(path).rglob("*/"), reverse=True)] + [path]

@@ -6,14 +6,14 @@ makeEnvironmentVariables).
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 from typing import Final
 
-from api.container import V1Container, V1EnvFromSource, V1EnvVar, V1KeyRef, V1ResourceFieldRef
-from api.pod import V1Pod
+from api.container import V1ConfigMapRef, V1Container, V1EnvVarSource, V1KeyRef, V1ResourceFieldRef
+from api.pod import V1ConfigMap, V1Pod
 from api.quantity import quantity_milli
 from harness.cri.messages import KeyValue
 from harness.kubelet.pod_records import ConfigMaps
@@ -51,31 +51,27 @@ def variables(pod: V1Pod, container: V1Container, sources: EnvironmentSources) -
     """
     values: dict[str, str] = {}
     for source in container.env_from:
-        values.update(_of_config_map(pod, source, sources))
+        reference = source.config_map_ref
+        if reference is not None and (config_map := _config_map(pod, reference, sources)) is not None:
+            values |= {source.prefix + key: text for key, text in config_map.data.items()}
     for each in container.env:
         if each.value_from is None:
             values[each.name] = expanded(each.value, values)
-        elif (found := _value(pod, container, each, sources)) is not None:
+        elif (found := _value(pod, container, each.value_from, sources)) is not None:
             values[each.name] = found
     return [KeyValue(key=name, value=value) for name, value in values.items()]
 
 
-def _of_config_map(pod: V1Pod, source: V1EnvFromSource, sources: EnvironmentSources) -> Iterator[tuple[str, str]]:
-    reference = source.config_map_ref
-    if reference is None:
-        return
-    config_map = sources.config_maps(pod.metadata.uid).get((pod.metadata.namespace, reference.name))
-    if config_map is not None:
-        yield from ((source.prefix + key, text) for key, text in config_map.data.items())
-    elif not reference.optional:
-        raise _missing(f'configmap "{reference.name}" not found')
+def _config_map(pod: V1Pod, reference: V1ConfigMapRef | V1KeyRef, sources: EnvironmentSources) -> V1ConfigMap | None:
+    """Return a config map that a pod refers to; None if it is missing, and optional. Raises StartError."""
+    found = sources.config_maps(pod.metadata.uid).get((pod.metadata.namespace, reference.name))
+    if found is None and not reference.optional:
+        raise StartError("CreateContainerConfigError", f'configmap "{reference.name}" not found')
+    return found
 
 
-def _value(pod: V1Pod, container: V1Container, each: V1EnvVar, sources: EnvironmentSources) -> str | None:
+def _value(pod: V1Pod, container: V1Container, source: V1EnvVarSource, sources: EnvironmentSources) -> str | None:
     """Return the value of a variable that refers to something; None if that is missing, and optional."""
-    source = each.value_from
-    if source is None:
-        return each.value
     if source.field_ref is not None:
         return _field(pod, source.field_ref.field_path, sources)
     if source.resource_field_ref is not None:
@@ -120,15 +116,10 @@ def _resource(
 
 
 def _key(pod: V1Pod, reference: V1KeyRef, sources: EnvironmentSources) -> str | None:
-    config_map = sources.config_maps(pod.metadata.uid).get((pod.metadata.namespace, reference.name))
-    if config_map is None and not reference.optional:
-        raise _missing(f'configmap "{reference.name}" not found')
+    config_map = _config_map(pod, reference, sources)
     if config_map is not None and reference.key in config_map.data:
         return config_map.data[reference.key]
     if reference.optional:
         return None
-    raise _missing(f"couldn't find key {reference.key} in ConfigMap {pod.metadata.namespace}/{reference.name}")
-
-
-def _missing(message: str) -> StartError:
-    return StartError("CreateContainerConfigError", message)
+    message = f"couldn't find key {reference.key} in ConfigMap {pod.metadata.namespace}/{reference.name}"
+    raise StartError("CreateContainerConfigError", message)

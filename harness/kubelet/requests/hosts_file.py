@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from api.pod import V1HostAlias, V1Pod
+from api.pod import V1Pod
 from harness.files import write_atomically
 
 _HOST_FILE: Final = Path("/etc/hosts")
@@ -49,13 +49,11 @@ def _full_name(pod: V1Pod) -> str:
 
 def hosts_file_content(pod: V1Pod, ips: Iterable[str], node_hosts: str) -> str:
     """Return the file; a pod on the node's network has the node's lines."""
-    aliases = _aliases(pod.spec.host_aliases)
+    lines = ["\t".join((alias.ip, *alias.hostnames)) + "\n" for alias in pod.spec.host_aliases]
+    aliases = "".join(["\n# Entries added by HostAliases.\n", *lines]) if lines else ""
     if pod.spec.host_network:
         return f"# Kubernetes-managed hosts file (host network).\n{node_hosts}{aliases}"
-    hostname = pod_hostname(pod)
-    names = hostname
-    if pod.spec.subdomain:
-        names = f"{_full_name(pod)}\t{hostname}"
+    names = f"{_full_name(pod)}\t{pod_hostname(pod)}" if pod.spec.subdomain else pod_hostname(pod)
     return _MANAGED + "".join(f"{ip}\t{names}\n" for ip in ips) + aliases
 
 
@@ -64,8 +62,3 @@ def write_hosts_file(path: Path, pod: V1Pod, ips: Iterable[str]) -> None:
     node_hosts = _HOST_FILE.read_text(errors="replace") if pod.spec.host_network and _HOST_FILE.exists() else ""
     path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
     write_atomically(path, hosts_file_content(pod, ips, node_hosts).encode())
-
-
-def _aliases(aliases: Iterable[V1HostAlias]) -> str:
-    lines = ["\t".join((alias.ip, *alias.hostnames)) + "\n" for alias in aliases]
-    return "".join(["\n# Entries added by HostAliases.\n", *lines]) if lines else ""

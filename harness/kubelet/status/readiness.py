@@ -68,7 +68,10 @@ def failure_of(status: V1PodStatus, events: list[Event]) -> Failure | None:
     for noun, each in _named(status):
         waiting = each.state.waiting
         if waiting is not None and waiting.reason in _FAILURES:
-            return _waits(f"{noun} {each.name}: {waiting.reason}: {waiting.message}", each)
+            text = f"{noun} {each.name}: {waiting.reason}: {waiting.message}"
+            if (end := each.last_state.terminated) is None:
+                return Failure(text)
+            return Failure(f"{text}; it {_end(end)}", each.name, previous=True)
     started = any(each.state.running or each.state.terminated for each in _all(status))
     if not started and events and events[-1].reason in _EVENTS:
         return Failure(f"{events[-1].reason}: {events[-1].message}")
@@ -101,13 +104,6 @@ def _failed(status: V1PodStatus) -> Failure:
         if each.state.terminated is not None and each.state.terminated.exit_code:
             return Failure(f"{noun} {each.name} {_end(each.state.terminated)}", each.name)
     return Failure("Failed")
-
-
-def _waits(text: str, status: V1ContainerStatus) -> Failure:
-    """Return the failure of a container that waits; if it has run before, with that end."""
-    if status.last_state.terminated is None:
-        return Failure(text)
-    return Failure(f"{text}; it {_end(status.last_state.terminated)}", status.name, previous=True)
 
 
 def _end(end: V1StateTerminated) -> str:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from api.container import V1Container
+from api.container import V1Container, V1Handler
 from api.pod import V1Pod
 from fast_stdlib import recorded_by, recorder
 from harness.cri.messages import ContainerState, ContainerStatus
@@ -51,8 +51,8 @@ class ContainerKiller:
         told = message or f"Stopping container {container.name}"
         self.events.event(pod, NORMAL, "Killing", told, pod.spec.field_path(container))
         left = grace_period(pod) if grace_s is None else grace_s
-        if container.lifecycle.pre_stop is not None and left > 0:
-            left -= self._pre_stop(pod, container, container_id, left, ip)
+        if (hook := container.lifecycle.pre_stop) is not None and left > 0:
+            left -= self._pre_stop(hook, pod, container, container_id, left, ip)
         try:
             self.service.stop_container(container_id, max(left, _LEAST_GRACE_S))
         except NotFoundError:
@@ -100,11 +100,10 @@ class ContainerKiller:
             answers = [kill(status) for status in statuses]
         return [error for error in answers if error is not None]
 
-    def _pre_stop(self, pod: V1Pod, container: V1Container, container_id: str, grace_s: int, ip: str) -> int:
+    def _pre_stop(
+        self, hook: V1Handler, pod: V1Pod, container: V1Container, container_id: str, grace_s: int, ip: str
+    ) -> int:
         """Run the hook for the grace period at most; return the whole seconds that it took."""
-        hook = container.lifecycle.pre_stop
-        if hook is None:
-            return 0
         started = time.monotonic()
         try:
             place = HookPlace(self.service, ip, self.on_node)

@@ -78,8 +78,10 @@ class KubeRuntime:
             message = "Pod sandbox changed, it will be killed and re-created."
             self.events.event(pod, NORMAL, "SandboxChanged", message)
         if actions.kill_pod:
-            if failed := self._kill_sandbox(pod, status):
-                return [failed]
+            try:
+                self.kill_pod(pod, status)
+            except (RuntimeServiceError, ExceptionGroup) as error:
+                return [SyncStep(KILL_SANDBOX, str(pod), "KillPodSandboxError", str(error))]
             if actions.create_sandbox:
                 self._remove_init_containers(pod, status, keep_newest=False)
         else:
@@ -204,13 +206,6 @@ class KubeRuntime:
         with suppress(RuntimeServiceError):  # the pod runs without this answer
             for request in self.service.unserved_requests(sandbox_id, config):
                 self.events.event(pod, WARNING, _UNSERVED_REASONS[request.capability], request.in_words())
-
-    def _kill_sandbox(self, pod: V1Pod, status: RuntimePodStatus) -> SyncStep | None:
-        try:
-            self.kill_pod(pod, status)
-        except (RuntimeServiceError, ExceptionGroup) as error:
-            return SyncStep(KILL_SANDBOX, str(pod), "KillPodSandboxError", str(error))
-        return None
 
     def _kill_one(self, pod: V1Pod, to_kill: ContainerToKill, status: RuntimePodStatus) -> SyncStep | None:
         name = to_kill.name

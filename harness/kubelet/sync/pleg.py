@@ -22,6 +22,8 @@ _CHANGED: Final = "ContainerChanged"
 _RUNNING: Final = "running"
 _EXITED: Final = "exited"
 _UNKNOWN: Final = "unknown"
+_STATES: Final = {ContainerState.EXITED: _EXITED, ContainerState.RUNNING: _RUNNING}
+"""The states in PLEG's terms, in which a created container is of unknown state."""
 
 _PERIOD_S: Final = 1.0
 _FIRST_PERIOD_S: Final = 0.05
@@ -95,13 +97,8 @@ class Pleg(threading.Thread):
             found[sandbox.id] = (sandbox.metadata.uid, "", state)
         for container in self._service.list_containers():
             uid, name = container.labels.get(POD_UID, ""), container.labels.get(CONTAINER_NAME, "")
-            found[container.id] = (uid, name, _state(container.state))
+            found[container.id] = (uid, name, _STATES.get(container.state, _UNKNOWN))
         return found
-
-
-def _state(state: ContainerState) -> str:
-    """Return the state in PLEG's terms, in which a created container is of unknown state."""
-    return {ContainerState.EXITED: _EXITED, ContainerState.RUNNING: _RUNNING}.get(state, _UNKNOWN)
 
 
 def _events(before: tuple[str, str, str] | None, now: tuple[str, str, str] | None) -> tuple[str, ...]:

@@ -96,17 +96,13 @@ def _from_the_start(pod: V1Pod, status: RuntimePodStatus, actions: PodActions) -
     to_start = tuple(
         index
         for index, container in enumerate(pod.spec.containers)
-        if not (_runs_until_success(pod, container) and has_succeeded(container, status))
+        if (container.restart_policy or pod.spec.restart_policy) != ON_FAILURE or not has_succeeded(container, status)
     )
     if pod.spec.containers and not to_start:
         return actions._replace(create_sandbox=False)
     if pod.spec.init_containers:
         return actions._replace(init_to_start=(0,))
     return actions._replace(to_start=to_start)
-
-
-def _runs_until_success(pod: V1Pod, container: V1Container) -> bool:
-    return (container.restart_policy or pod.spec.restart_policy) == ON_FAILURE
 
 
 def _regular_containers(pod: V1Pod, status: RuntimePodStatus, probes: Probes, actions: PodActions) -> PodActions:

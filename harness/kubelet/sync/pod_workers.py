@@ -129,7 +129,7 @@ class PodWorker(threading.Thread):
     def _live(self) -> None:
         while self.state is not PodWorkerState.FINISHED:
             with self._changed:
-                while not self._ended and not self._is_due():
+                while not self._ended and not (self._kill if self._waits else time.monotonic() >= self._due):
                     self._changed.wait(None if self._waits else max(0.0, self._due - time.monotonic()))
                 if self._ended:
                     return
@@ -148,9 +148,6 @@ class PodWorker(threading.Thread):
                 self._due = min(self._due, time.monotonic() + delay_s)
                 self.syncs += 1
         self._on_finish(self)
-
-    def _is_due(self) -> bool:
-        return self._kill if self._waits else time.monotonic() >= self._due
 
     def _step(self) -> tuple[PodEvent, float]:
         """Do the function of the state; return the outcome, and the seconds until the next step."""
