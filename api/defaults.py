@@ -3,7 +3,6 @@
 import re
 from typing import Final
 
-from api.container import V1Resources
 from api.pod import V1EmptyDirVolume, V1Pod
 from api.quantity import parse_quantity
 
@@ -19,7 +18,9 @@ def with_defaults(pod: V1Pod) -> V1Pod:
             volume.empty_dir = V1EmptyDirVolume()
     for container in spec.all_containers():
         container.image_pull_policy = container.image_pull_policy or _pull_policy(container.image)
-        _round_up(container.resources)
+        for amounts in (container.resources.limits, container.resources.requests):
+            for name, text in amounts.items():
+                amounts[name] = str(parse_quantity(text).rounded_up_to_milli())
     for container in [*spec.containers, *spec.init_containers]:
         container.resources.requests = container.resources.limits | container.resources.requests
         for port in container.ports:
@@ -35,9 +36,3 @@ def _pull_policy(image: str) -> str:
     name, _, digest = image.partition("@")
     tag = _TAG.search(name)
     return "Always" if (tag[1] if tag else "" if digest else "latest") == "latest" else "IfNotPresent"
-
-
-def _round_up(resources: V1Resources) -> None:
-    for amounts in (resources.limits, resources.requests):
-        for name, text in amounts.items():
-            amounts[name] = str(parse_quantity(text).rounded_up_to_milli())

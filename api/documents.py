@@ -161,7 +161,8 @@ class _Document:
                 continue
             if not isinstance(key_node, yaml.ScalarNode):
                 raise ManifestError(f"{path or 'manifest'}: expected a string as key")
-            key = _key(_scalar(key_node, path))
+            key = _scalar(key_node, path)
+            key = key if isinstance(key, str) else json.dumps(key)  # as JSON: `1: x` and `true: x` have "1" and "true"
             _add(members, key, self.value(item, joined(path, key)), path)
         return merged | members
 
@@ -169,11 +170,6 @@ class _Document:
         self._nodes += 1
         if self._nodes > _MOST_NODES:
             raise ManifestError(f"more than {_MOST_NODES} values in one document")
-
-
-def _key(value: object) -> str:
-    """Return a key as JSON has it: `1: x` and `true: x` have the keys "1" and "true"."""
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _add(members: dict[str, object], key: str, value: object, path: str) -> None:
@@ -191,7 +187,9 @@ def _scalar(node: yaml.Node, path: str) -> object:
         return _BOOLEANS[text.lower()]
     if kind in {"int", "float"}:
         try:
-            number = _number(_integer(text) if kind == "int" else _float(text), text)
+            # `.inf` and `.nan` have a point in YAML.
+            plain = text.lower().replace("_", "").replace(".inf", "inf").replace(".nan", "nan")
+            number = _number(_integer(text) if kind == "int" else float(plain), text)
         except (ValueError, OverflowError) as error:
             raise ManifestError(f"{path or 'manifest'}: {error}") from None
         return int(number) if number == int(number) and abs(number) < _EXACT else number
@@ -209,11 +207,6 @@ def _integer(text: str) -> int:
         if digits.startswith(prefix) and len(digits) > len(prefix):
             return sign * int(digits.removeprefix(prefix), base)
     return sign * int(digits)
-
-
-def _float(text: str) -> float:
-    """Read a number in the notation of YAML: `.inf` and `.nan` have a point."""
-    return float(text.lower().replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
 
 
 def _number(number: float, text: str) -> float:

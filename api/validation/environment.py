@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from api.container import V1EnvFromSource, V1EnvVar, V1FieldRef, V1ResourceFieldRef
+from api.container import V1EnvFromSource, V1EnvVar, V1EnvVarSource, V1FieldRef, V1ResourceFieldRef
 from api.errors import FieldError, flaws_at, invalid, not_supported, required
 from api.names import qualified_name_flaws
 from api.quantity import parse_quantity
@@ -33,7 +33,7 @@ def validate_env(variables: list[V1EnvVar], path: str) -> Iterator[FieldError]:
         place = f"{path}[{index}]"
         yield from variable.flaws(place, "name")
         if variable.value_from is not None:
-            yield from _of_source(variable, f"{place}.valueFrom")
+            yield from _of_source(variable.value_from, variable.value, f"{place}.valueFrom")
 
 
 def validate_env_from(sources: list[V1EnvFromSource], path: str) -> Iterator[FieldError]:
@@ -47,10 +47,7 @@ def validate_env_from(sources: list[V1EnvFromSource], path: str) -> Iterator[Fie
             yield from source.config_map_ref.flaws(f"{place}.configMapRef")
 
 
-def _of_source(variable: V1EnvVar, path: str) -> Iterator[FieldError]:
-    source = variable.value_from
-    if source is None:
-        return
+def _of_source(source: V1EnvVarSource, value: str, path: str) -> Iterator[FieldError]:
     if source.field_ref is not None:
         yield from _of_field(source.field_ref, f"{path}.fieldRef")
     if source.resource_field_ref is not None:
@@ -60,7 +57,7 @@ def _of_source(variable: V1EnvVar, path: str) -> Iterator[FieldError]:
     members = source.members()
     if not members:
         yield invalid(path, "", _NO_SOURCE)
-    elif variable.value:
+    elif value:
         yield invalid(path, "", "may not be specified when `value` is not empty")
     elif len(members) > 1:
         yield invalid(path, "", "may not have more than one field specified at a time")

@@ -29,20 +29,15 @@ def main(netns: str, hostname: str, kinds: str, _: str, *settings: str) -> None:
         syscalls.unshare(flags)
     if hostname and "uts" in own:
         socket.sethostname(hostname)
-    for setting in settings:
-        _set(setting)
+    for setting in settings:  # /proc/sys shows those of the reader's network and IPC namespaces
+        name, _, value = setting.partition("=")
+        with open(f"/proc/sys/{name.replace('.', '/')}", "w") as file:
+            file.write(value)
     pid = os.fork()
     if pid:
         print(pid, flush=True)  # noqa: T201 - the answer to the caller
         os._exit(0)
     _pause()
-
-
-def _set(setting: str) -> None:
-    """Set a kernel parameter; /proc/sys shows those of the reader's network and IPC namespaces."""
-    name, _, value = setting.partition("=")
-    with open(f"/proc/sys/{name.replace('.', '/')}", "w") as file:
-        file.write(value)
 
 
 def _pause() -> None:

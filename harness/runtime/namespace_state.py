@@ -92,7 +92,9 @@ def live_namespaces(node: Node) -> list[LiveNamespace]:
                 if namespace.identity in seen:
                     continue
                 seen.add(namespace.identity)
-                addresses = _addresses(namespace)
+                with Rtnl(namespace) as rtnl:
+                    rtnl.links()  # gives numbers, as above
+                    addresses = frozenset(str(each.interface.ip) for each in rtnl.addresses(ALL_LINKS))
                 number = _number(namespace, seen_from=here)
                 if node.netns is None or number is not None or _number(here, seen_from=namespace) is not None:
                     found.append(LiveNamespace(name, addresses, number))
@@ -112,12 +114,6 @@ def named_namespaces() -> Iterator[tuple[str, str]]:
                 seen.add(inode)
                 command = (process / "comm").read_text(errors="replace").strip().replace("/", "_")
                 yield f"{command} [{process.name}]", os.fspath(path)
-
-
-def _addresses(namespace: Namespace) -> frozenset[str]:
-    with Rtnl(namespace) as rtnl:
-        rtnl.links()  # gives numbers, as above
-        return frozenset(str(each.interface.ip) for each in rtnl.addresses(ALL_LINKS))
 
 
 def _number(other: Namespace, *, seen_from: Namespace) -> int | None:

@@ -106,7 +106,9 @@ class PodRuntime:
         """
         self._find_plugins([planned])
         with self._changing(pod) as present:
-            ifname = planned.ifname or _free_name(present)
+            taken = {network.ifname for network in present.networks}
+            free = (name for number in count(1) if (name := f"net{number}") not in taken)
+            ifname = planned.ifname or next(free)
             for known in [each for each in present.networks if each.ifname == ifname]:
                 if known.result is not None:
                     raise PodError(f"pod {present.title} has {ifname} already, on network {known.name}")
@@ -252,11 +254,6 @@ class PodRuntime:
     def _write_resolv_conf(self, pod: Pod) -> None:
         dns = [network.decoded().dns for network in pod.networks]
         write_atomically(self.node.pods.resolv_conf(pod), pod_resolv_conf(dns).encode())
-
-
-def _free_name(pod: Pod) -> str:
-    taken = {network.ifname for network in pod.networks}
-    return next(name for number in count(1) if (name := f"net{number}") not in taken)
 
 
 def _connected(pod: Pod, network: str, ifname: str) -> PodNetwork:
