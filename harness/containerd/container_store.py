@@ -26,6 +26,7 @@ from typing import Final, TypeVar
 from harness.cri.messages import ContainerConfig, ContainerUser
 from harness.cri.service import NotFoundError, RuntimeServiceError
 from harness.files import locked, remove_tree, write_atomically
+from harness.runtime.pods import PauseProcess
 from skel.decoders import integer, list_of, optional, string
 from skel.decoders import record as record_of
 from skel.errors import CniError
@@ -55,11 +56,9 @@ class ContainerRecord(Record):
     arguments: list[str] = field(list_of(string))
 
 
-class ProcessRecord(Record):
-    """A process by PID and start time, in clock ticks since boot (proc_pid_stat(5), field 22)."""
+class ProcessRecord(PauseProcess):
+    """A process, and the time of its start in nanoseconds since 1970."""
 
-    pid: int = field(integer)
-    started: int = field(integer)
     started_at: int = field(integer)
 
 

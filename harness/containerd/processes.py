@@ -12,9 +12,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from harness.process_stat import process_stat
+from harness.runtime.pods import PauseProcess
 
 SHIM: Final = "harness.containerd.shim"
 HOST_PROCESS: Final = "harness.containerd.host_process"
@@ -29,15 +30,8 @@ def program(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", code, module.rpartition(".")[2], *arguments]
 
 
-class _Process(Protocol):
-    @property
-    def pid(self) -> int: ...
-    @property
-    def started(self) -> int: ...
-
-
 @contextmanager
-def opened(process: _Process) -> Iterator[int | None]:
+def opened(process: PauseProcess) -> Iterator[int | None]:
     """Yield a pidfd of the process; None if it has ended, also if another one has its PID."""
     try:
         descriptor = os.pidfd_open(process.pid)
@@ -51,14 +45,14 @@ def opened(process: _Process) -> Iterator[int | None]:
         os.close(descriptor)
 
 
-def send_signal(process: _Process, number: int) -> None:
+def send_signal(process: PauseProcess, number: int) -> None:
     """Send a signal to the process, if it has not ended."""
     with opened(process) as descriptor, suppress(ProcessLookupError):
         if descriptor is not None:
             signal.pidfd_send_signal(descriptor, number)
 
 
-def wait_for_end(process: _Process, timeout_s: float) -> bool:
+def wait_for_end(process: PauseProcess, timeout_s: float) -> bool:
     """Wait until the process has ended, a zombie included; tell whether it has."""
     with opened(process) as descriptor:
         if descriptor is None:
@@ -68,7 +62,7 @@ def wait_for_end(process: _Process, timeout_s: float) -> bool:
         return bool(poll.poll(timeout_s * 1000))
 
 
-def kill_group(process: _Process, timeout_s: float) -> None:
+def kill_group(process: PauseProcess, timeout_s: float) -> None:
     """Kill the process with its process group, and wait until it has ended."""
     with opened(process) as descriptor, suppress(ProcessLookupError):
         if descriptor is not None:

@@ -110,7 +110,7 @@ def runtime(*containers: ContainerStatus, sandboxes: Sequence[PodSandboxStatus] 
     """A runtime's view of the pod: these containers, newest first, in one ready sandbox unless others are given."""
     found = (sandbox(),) if sandboxes is None else tuple(sandboxes)
     ips = tuple(found[0].ips) if found and found[0].state is PodSandboxState.READY else ()
-    return RuntimePodStatus(UID, "foo", "new", ips, found, containers)
+    return RuntimePodStatus(ips, found, containers)
 
 
 def dead_sandbox(attempt: int = 0) -> PodSandboxStatus:

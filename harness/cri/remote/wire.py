@@ -30,38 +30,11 @@ class _Pair(NamedTuple):
     value: Callable[[Any], object]
 
 
-def _network(ips: list[str]) -> dict[str, object]:
-    return {"network": {"ip": "".join(ips[:1]), "additional_ips": [{"ip": ip} for ip in ips[1:]]}}
-
-
-def _ips(status: api_pb2.PodSandboxStatus) -> list[str]:
-    ips = [status.network.ip, *(each.ip for each in status.network.additional_ips)]
-    return [ip for ip in ips if ip]
-
-
-def _number_or_name(user: str) -> dict[str, object]:
-    return {"uid": {"value": int(user)}} if user.isdecimal() else {"username": user}
-
-
-def _user(image: api_pb2.Image) -> str:
-    return str(image.uid.value) if image.HasField("uid") else image.username
-
-
 _PROPAGATIONS: Final = {
     "private": api_pb2.PROPAGATION_PRIVATE,
     "rslave": api_pb2.PROPAGATION_HOST_TO_CONTAINER,
     "rshared": api_pb2.PROPAGATION_BIDIRECTIONAL,
 }
-
-
-def _propagation_number(name: str) -> dict[str, object]:
-    return {"propagation": _PROPAGATIONS[name]}
-
-
-def _propagation(mount: api_pb2.Mount) -> object:
-    return next((name for name, number in _PROPAGATIONS.items() if number == mount.propagation), mount.propagation)
-
-
 _OPTIONS: Final = "linux.security_context.namespace_options"
 _DIFFERENCES: Final[Mapping[str, Mapping[str, str | _Pair | None]]] = {
     "PodSandboxConfig": {
@@ -72,17 +45,36 @@ _DIFFERENCES: Final[Mapping[str, Mapping[str, str | _Pair | None]]] = {
         "ipc": f"{_OPTIONS}.ipc",
         "privileged": "linux.security_context.privileged",
     },
-    "PodSandboxStatus": {"ips": _Pair(_network, _ips), "network": "linux.namespaces.options.network", "info": None},
+    "PodSandboxStatus": {
+        "ips": _Pair(
+            lambda ips: {"network": {"ip": "".join(ips[:1]), "additional_ips": [{"ip": ip} for ip in ips[1:]]}},
+            lambda status: [each.ip for each in (status.network, *status.network.additional_ips) if each.ip],
+        ),
+        "network": "linux.namespaces.options.network",
+        "info": None,
+    },
     "PodSandbox": {"ips": None, "network": None, "info": None},  # of a list
     "ContainerConfig": {"image": "image.image", "resources": "linux.resources", "security": "linux.security_context"},
     "LinuxContainerSecurityContext": {
         "add_capabilities": "capabilities.add_capabilities",
         "drop_capabilities": "capabilities.drop_capabilities",
     },
-    "Mount": {"propagation": _Pair(_propagation_number, _propagation)},
+    "Mount": {
+        "propagation": _Pair(
+            lambda name: {"propagation": _PROPAGATIONS[name]},
+            lambda mount: next(
+                (name for name, n in _PROPAGATIONS.items() if n == mount.propagation), mount.propagation
+            ),
+        )
+    },
     "Container": {"image": "image.image"},
     "ContainerStatus": {"pod_sandbox_id": None, "image": "image.image", "user": "user.linux"},
-    "Image": {"user": _Pair(_number_or_name, _user)},
+    "Image": {
+        "user": _Pair(
+            lambda user: {"uid": {"value": int(user)}} if user.isdecimal() else {"username": user},
+            lambda image: str(image.uid.value) if image.HasField("uid") else image.username,
+        )
+    },
 }
 """By message of the wire and field of ours: a path on the wire, or a pair, or None for a field that the wire lacks."""
 

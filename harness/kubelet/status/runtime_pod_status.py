@@ -23,14 +23,8 @@ _CRI_FIELDS: Final = 4
 
 
 class RuntimePodStatus(NamedTuple):
-    """Sandboxes and containers of a pod, newest first by creation; `ips` are the newest sandbox's, if it is ready.
+    """Sandboxes and containers of a pod, newest first by creation; `ips` are the newest sandbox's, if it is ready."""
 
-    Name and namespace are empty if the runtime has no sandbox of the pod.
-    """
-
-    uid: str
-    name: str = ""
-    namespace: str = ""
     ips: tuple[str, ...] = ()
     sandboxes: tuple[PodSandboxStatus, ...] = ()
     containers: tuple[ContainerStatus, ...] = ()
@@ -70,12 +64,8 @@ def runtime_pod_status(service: RuntimeService, uid: str) -> RuntimePodStatus:
             containers.append(status)
     sandboxes.sort(key=lambda status: (status.created_at, status.metadata.attempt), reverse=True)
     containers.sort(key=lambda status: (status.created_at, status.metadata.attempt), reverse=True)
-    if not sandboxes:
-        return RuntimePodStatus(uid, containers=tuple(containers))
-    newest = sandboxes[0]
-    ips = tuple(newest.ips) if newest.state is PodSandboxState.READY else ()
-    name, namespace = newest.metadata.name, newest.metadata.namespace
-    return RuntimePodStatus(uid, name, namespace, ips, tuple(sandboxes), tuple(containers))
+    ips = tuple(sandboxes[0].ips) if sandboxes and sandboxes[0].state is PodSandboxState.READY else ()
+    return RuntimePodStatus(ips, tuple(sandboxes), tuple(containers))
 
 
 class SandboxChange(NamedTuple):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from api.container import V1Container
 from api.pod import V1Pod
@@ -20,7 +20,7 @@ from harness.kubelet.requests.environment import EnvironmentSources
 from harness.kubelet.requests.hosts_file import write_hosts_file
 from harness.kubelet.status.runtime_pod_status import RuntimePodStatus, new_message_file
 from harness.kubelet.status.start_errors import StartError
-from harness.kubelet.sync.container_images import ContainerImages
+from harness.kubelet.sync.container_images import ContainerImages, Recorder
 from harness.kubelet.sync.container_kill import ContainerKiller
 
 _LOG_NAME: Final = re.compile(r"(\d+)\.log")
@@ -34,10 +34,6 @@ class PodSandbox:
     id: str
     config: PodSandboxConfig
     ips: tuple[str, ...]
-
-
-class _Recorder(Protocol):
-    def __call__(self, type: str, reason: str, message: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -100,7 +96,7 @@ class ContainerStarter:
         self._post_start(pod, container, container_id, sandbox, record)
         return container_id
 
-    def _create(self, config: ContainerConfig, sandbox: PodSandbox, record: _Recorder) -> str:
+    def _create(self, config: ContainerConfig, sandbox: PodSandbox, record: Recorder) -> str:
         try:
             container_id = self.service.create_container(sandbox.id, config, sandbox.config)
         except RuntimeServiceError as error:
@@ -109,7 +105,7 @@ class ContainerStarter:
         record(NORMAL, "Created", "Container created")
         return container_id
 
-    def _begin(self, container_id: str, record: _Recorder) -> None:
+    def _begin(self, container_id: str, record: Recorder) -> None:
         try:
             self.service.start_container(container_id)
         except RuntimeServiceError as error:
@@ -118,7 +114,7 @@ class ContainerStarter:
         record(NORMAL, "Started", "Container started")
 
     def _post_start(
-        self, pod: V1Pod, container: V1Container, container_id: str, sandbox: PodSandbox, record: _Recorder
+        self, pod: V1Pod, container: V1Container, container_id: str, sandbox: PodSandbox, record: Recorder
     ) -> None:
         hook = container.lifecycle.post_start
         if hook is None:
