@@ -13,6 +13,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -74,28 +75,25 @@ class _Content(NamedTuple):
         return self.read_at_ns - max(self.stamp.mtime_ns, self.stamp.ctime_ns) < _FRESH_NS
 
 
+@dataclass
 class FileSource:
     """The static pods of a file, or of the files in a folder.
 
     As in kubelet, a folder's entries count whatever their suffix is, except names that begin with a dot, folders and
     devices. A faulty file does not count, and the others do. Of two pods with one name the later file's counts.
+
+    `path` need not exist. `suffix` adds `node_name` to the names of pods. `clock_ns` gives nanoseconds since 1970.
     """
 
-    def __init__(
-        self, path: Path, node_name: str, *, suffix: bool = True, clock_ns: Callable[[], int] = time.time_ns
-    ) -> None:
-        """Make a source of `path`, which need not exist; `suffix` adds `node_name` to the names of pods.
-
-        `clock_ns` gives nanoseconds since 1970.
-        """
-        self._path = path
-        self._node_name = node_name
-        self._suffix = suffix
-        self._clock_ns = clock_ns
-        self._contents: dict[Path, _Content] = {}
-        self._failures: dict[Path, str] = {}
-        self._seen: dict[str, str] = {}
-        self._first = True
+    path: Path
+    node_name: str
+    _: KW_ONLY
+    suffix: bool = True
+    clock_ns: Callable[[], int] = time.time_ns
+    _contents: dict[Path, _Content] = field(default_factory=dict)
+    _failures: dict[Path, str] = field(default_factory=dict)
+    _seen: dict[str, str] = field(default_factory=dict)
+    _first: bool = True
 
     def changed(self) -> bool:
         """Tell whether `read` would read a file again; costs one stat(2) for each file."""
@@ -126,10 +124,10 @@ class FileSource:
         stamps: dict[Path, _Stamp] = {}
         failures: dict[Path, str] = {}
         try:
-            folder = self._path.is_dir()
-            paths = sorted(self._path.iterdir()) if folder else [self._path]
+            folder = self.path.is_dir()
+            paths = sorted(self.path.iterdir()) if folder else [self.path]
         except OSError as error:
-            return {}, {self._path: str(error.strerror)}
+            return {}, {self.path: str(error.strerror)}
         for path in paths:
             if folder and path.name.startswith("."):
                 continue
@@ -151,14 +149,14 @@ class FileSource:
 
     def _content(self, path: Path, stamp: _Stamp) -> _Content:
         """Read a file and make its pods static ones. Raises OSError."""
-        read_at_ns = self._clock_ns()
+        read_at_ns = self.clock_ns()
         manifests = read_manifests(path)
         content = _Content(stamp, read_at_ns, [], manifests.config_maps, manifests.errors)
         for written in manifests.pods:
             if not written.metadata.name:
                 content.errors.append("invalid pod: name is needed for the pod")
                 continue
-            pod = static_pod(with_defaults(written), path, self._node_name, suffix=self._suffix)
+            pod = static_pod(with_defaults(written), path, self.node_name, suffix=self.suffix)
             if faults := validate_pod(pod):
                 content.errors.append(f"Pod {quoted(written.metadata.name)} is invalid: {aggregate(faults)}")
             else:
@@ -191,7 +189,7 @@ class FileSource:
 
     def _with_times(self, pods: list[V1Pod]) -> list[V1Pod]:
         """Note on each pod when this source saw it first (kubelet's config.merge)."""
-        now = datetime.fromtimestamp(self._clock_ns() / 1e9, UTC).isoformat().replace("+00:00", "Z")
+        now = datetime.fromtimestamp(self.clock_ns() / 1e9, UTC).isoformat().replace("+00:00", "Z")
         self._seen = {pod.metadata.uid: self._seen.get(pod.metadata.uid, now) for pod in pods}
         for pod in pods:
             pod.metadata.annotations[CONFIG_SEEN] = self._seen[pod.metadata.uid]

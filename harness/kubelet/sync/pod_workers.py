@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, Protocol
 
 from api.pod import V1Pod
@@ -194,6 +195,7 @@ def _jittered(seconds: float) -> float:
     return seconds * (1 + random.random() * _JITTER)  # noqa: S311 - spreads load, keeps no secret
 
 
+@dataclass(frozen=True)
 class PodWorkers:
     """The workers of all pods; methods may be called from any thread.
 
@@ -201,18 +203,12 @@ class PodWorkers:
     each worker's end, in the worker's thread.
     """
 
-    def __init__(
-        self,
-        functions: PodFunctions,
-        *,
-        on_error: Callable[[V1Pod, str], None],
-        on_finish: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._functions = functions
-        self._on_error = on_error
-        self._on_finish = on_finish
-        self._lock = threading.Lock()
-        self._workers: dict[str, PodWorker] = {}
+    functions: PodFunctions
+    _: KW_ONLY
+    on_error: Callable[[V1Pod, str], None]
+    on_finish: Callable[[], None] = lambda: None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _workers: dict[str, PodWorker] = field(default_factory=dict)
 
     def update(self, pod: V1Pod, *, state: PodWorkerState = PodWorkerState.SYNC) -> None:
         """Start the worker of a new pod, in `state`, or wake that of a known one."""
@@ -221,7 +217,7 @@ class PodWorkers:
             if worker is None:
                 waits = state is PodWorkerState.SYNC and bool(self._others(pod))
                 worker = PodWorker(
-                    pod, self._functions, state, on_error=self._on_error, on_finish=self._finished, waits=waits
+                    pod, self.functions, state, on_error=self.on_error, on_finish=self._finished, waits=waits
                 )
                 self._workers[pod.metadata.uid] = worker
                 worker.start()
@@ -244,7 +240,7 @@ class PodWorkers:
             waiting = self._others(ended.pod)
         if waiting:
             waiting[0].begin()
-        self._on_finish()
+        self.on_finish()
 
     def wake(self, uid: str) -> None:
         """Have the worker of a pod look again; an unknown UID is fine."""
