@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from api.container import V1Container
 from api.pod import V1Pod
@@ -27,13 +27,15 @@ _LOG_NAME: Final = re.compile(r"(\d+)\.log")
 _LONGEST_NAME: Final = 255  # bytes of a file's name (NAME_MAX of limits.h)
 
 
-@dataclass(frozen=True)
-class PodSandbox:
-    """The sandbox that a container is started in."""
+class PodStart(NamedTuple):
+    """A pod whose containers are started: its sandbox, what the runtime has of the pod, and its volumes by name."""
 
-    id: str
+    pod: V1Pod
+    sandbox_id: str
     config: PodSandboxConfig
     ips: tuple[str, ...]
+    status: RuntimePodStatus
+    volumes: Mapping[str, MountedVolume]
 
 
 @dataclass(frozen=True)
@@ -48,30 +50,23 @@ class ContainerStarter:
     on_node: OnNode
     sources: EnvironmentSources
 
-    def start(
-        self,
-        pod: V1Pod,
-        container: V1Container,
-        sandbox: PodSandbox,
-        status: RuntimePodStatus,
-        volumes: Mapping[str, MountedVolume],
-    ) -> str:
+    def start(self, start: PodStart, container: V1Container) -> str:
         """Create and start a container, run its postStart hook, and return its ID. Raises StartError, OSError."""
+        pod, uid = start.pod, start.pod.metadata.uid
 
         def record(type: str, reason: str, message: str) -> None:
             self.events.event(pod, type, reason, message, pod.spec.field_path(container))
 
         try:
-            image = self.images.ensure(container, pod.metadata.uid, record)
+            image = self.images.ensure(container, uid, record)
         except StartError as error:
             record(WARNING, "Failed", f"Error: {error.reason}")
             raise
-        attempt = self._attempt(pod, container, status)
-        uid = pod.metadata.uid
+        attempt = self._attempt(start, container)
         (self.paths.log(pod, container, attempt).parent).mkdir(mode=0o755, parents=True, exist_ok=True)
         message_file = new_message_file(self.paths.container(uid, container.name))
         hosts = self.paths.hosts_file(uid)
-        write_hosts_file(hosts, pod, sandbox.ips)
+        write_hosts_file(hosts, pod, start.ips)
         try:
             config = container_config(
                 pod,
@@ -79,26 +74,26 @@ class ContainerStarter:
                 attempt=attempt,
                 image=image,
                 mounts=MountSources(
-                    volumes,
+                    start.volumes,
                     hosts,
                     message_file,
                     self.service.makes_recursive_read_only,
                     self.paths.sub_paths(uid),
                 ),
-                sources=replace(self.sources, ips=sandbox.ips or (self.sources.host_ip,)),
+                sources=replace(self.sources, ips=start.ips or (self.sources.host_ip,)),
             )
         except StartError as error:
             record(WARNING, "Failed", f"Error: {error.message}")
             raise
-        container_id = self._create(config, sandbox, record)
+        container_id = self._create(config, start, record)
         self._begin(container_id, record)
         self._link_log(pod, container, container_id, self.paths.log(pod, container, attempt))
-        self._post_start(pod, container, container_id, sandbox, record)
+        self._post_start(start, container, container_id, record)
         return container_id
 
-    def _create(self, config: ContainerConfig, sandbox: PodSandbox, record: Recorder) -> str:
+    def _create(self, config: ContainerConfig, start: PodStart, record: Recorder) -> str:
         try:
-            container_id = self.service.create_container(sandbox.id, config, sandbox.config)
+            container_id = self.service.create_container(start.sandbox_id, config, start.config)
         except RuntimeServiceError as error:
             record(WARNING, "Failed", f"Error: {error}")
             raise StartError("CreateContainerError", str(error)) from error
@@ -113,27 +108,25 @@ class ContainerStarter:
             raise StartError("RunContainerError", str(error)) from error
         record(NORMAL, "Started", "Container started")
 
-    def _post_start(
-        self, pod: V1Pod, container: V1Container, container_id: str, sandbox: PodSandbox, record: Recorder
-    ) -> None:
+    def _post_start(self, start: PodStart, container: V1Container, container_id: str, record: Recorder) -> None:
         hook = container.lifecycle.post_start
         if hook is None:
             return
-        ip = next(iter(sandbox.ips), "127.0.0.1")
+        ip = next(iter(start.ips), "127.0.0.1")
         try:
-            run_hook(hook, pod, container, container_id, HookPlace(self.service, ip, self.on_node))
+            run_hook(hook, start.pod, container, container_id, HookPlace(self.service, ip, self.on_node))
         except HookError as error:
             record(WARNING, "FailedPostStartHook", "PostStartHook failed")
             with suppress(RuntimeServiceError):  # the hook's failure is told; the next sync sees the container
-                self.killer.kill(pod, container, container_id, message="FailedPostStartHook", ip=ip)
+                self.killer.kill(start.pod, container, container_id, message="FailedPostStartHook", ip=ip)
             raise StartError("PostStartHookError", str(error)) from error
 
-    def _attempt(self, pod: V1Pod, container: V1Container, status: RuntimePodStatus) -> int:
+    def _attempt(self, start: PodStart, container: V1Container) -> int:
         """Return the number of this start: one more than the newest container's, or than the newest log's."""
-        newest = status.newest(container.name)
+        newest = start.status.newest(container.name)
         if newest is not None:
             return int(newest.annotations.get(RESTART_COUNT, newest.metadata.attempt)) + 1
-        folder = self.paths.log(pod, container, 0).parent
+        folder = self.paths.log(start.pod, container, 0).parent
         names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
         numbers = [int(match[1]) for name in names if (match := _LOG_NAME.fullmatch(name))]
         return max(numbers, default=-1) + 1

@@ -26,7 +26,7 @@ from harness.kubelet.status.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.status.start_errors import StartError
 from harness.kubelet.sync.backoff import Backoff
 from harness.kubelet.sync.container_kill import ContainerKiller
-from harness.kubelet.sync.container_start import ContainerStarter, PodSandbox
+from harness.kubelet.sync.container_start import ContainerStarter, PodStart
 from harness.kubelet.sync.pod_actions import ContainerToKill, PodActions, compute_pod_actions, probe_grace_period
 from harness.runtime.unserved_requests import BANDWIDTH, PORT_MAPPINGS
 
@@ -94,7 +94,7 @@ class KubeRuntime:
             return []
         if isinstance(sandbox, SyncStep):
             return [sandbox]
-        return self._start_all(pod, sandbox, status, actions, volumes)
+        return self._start_all(PodStart(pod, *sandbox, status, volumes), actions)
 
     def kill_pod(self, pod: V1Pod, status: RuntimePodStatus, grace_s: int | None = None) -> None:
         """Stop all containers, then all sandboxes. Raises RuntimeServiceError, ExceptionGroup."""
@@ -107,19 +107,12 @@ class KubeRuntime:
         """Stop all containers; the grace period, in seconds, is the pod's own by default. Raises ExceptionGroup."""
         self.killer.kill_all(pod, status.containers, grace_s=grace_s, ip=_ip(status))
 
-    def _start_all(
-        self,
-        pod: V1Pod,
-        sandbox: PodSandbox,
-        status: RuntimePodStatus,
-        actions: PodActions,
-        volumes: Mapping[str, MountedVolume],
-    ) -> list[SyncStep]:
+    def _start_all(self, start: PodStart, actions: PodActions) -> list[SyncStep]:
         def started(containers: Sequence[V1Container], indexes: Iterable[int]) -> Iterator[SyncStep]:
             for index in indexes:
-                yield self._start(pod, containers[index], sandbox, status, volumes)
+                yield self._start(start, containers[index])
 
-        spec = pod.spec
+        spec = start.pod.spec
         steps = [*started(spec.ephemeral_containers, actions.ephemeral_to_start)]
         sidecars = {each.name for each in spec.sidecars()}
         for step in started(spec.init_containers, actions.init_to_start):
@@ -128,19 +121,12 @@ class KubeRuntime:
                 return steps
         return [*steps, *started(spec.containers, actions.to_start)]
 
-    def _start(
-        self,
-        pod: V1Pod,
-        container: V1Container,
-        sandbox: PodSandbox,
-        status: RuntimePodStatus,
-        volumes: Mapping[str, MountedVolume],
-    ) -> SyncStep:
-        if waiting := self._in_backoff(pod, container, status):
+    def _start(self, start: PodStart, container: V1Container) -> SyncStep:
+        if waiting := self._in_backoff(start.pod, container, start.status):
             return waiting
         try:
             with span("startContainer", container=container.name):
-                self.starter.start(pod, container, sandbox, status, volumes)
+                self.starter.start(start, container)
         except StartError as error:
             return SyncStep(START_CONTAINER, container.name, error.reason, error.message)
         return SyncStep(START_CONTAINER, container.name)
@@ -164,8 +150,8 @@ class KubeRuntime:
 
     def _sandbox(
         self, pod: V1Pod, status: RuntimePodStatus, actions: PodActions, cgroup_parent: str
-    ) -> PodSandbox | SyncStep | None:
-        """Return the sandbox to start containers in, made if it is missing; None if nothing is to be started."""
+    ) -> tuple[str, PodSandboxConfig, tuple[str, ...]] | SyncStep | None:
+        """Return ID, request and addresses of the sandbox for new containers, made if it is missing; None for none."""
         if not actions.create_sandbox and (actions.kill_pod or not actions.sandbox_id):
             return None
         dns = pod_dns(pod)
@@ -179,7 +165,7 @@ class KubeRuntime:
             message = f'Failed to generate sandbox config for pod "{pod}": {error}'
             return SyncStep(CREATE_SANDBOX, str(pod), "CreatePodSandboxError", message)
         if not actions.create_sandbox:
-            return PodSandbox(actions.sandbox_id, config, status.ips)
+            return actions.sandbox_id, config, status.ips
         for note in dns.notes:
             self.events.event(pod, WARNING, note.reason, note.message)
         self.paths.log_directory(pod).mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -197,7 +183,7 @@ class KubeRuntime:
             self.events.event(pod, WARNING, "FailedPodSandBoxStatus", message)
             return SyncStep(CREATE_SANDBOX, str(pod), "CreatePodSandboxError", message)
         self._tell_unserved(pod, sandbox_id, config)
-        return PodSandbox(sandbox_id, config, tuple(ips))
+        return sandbox_id, config, tuple(ips)
 
     def _tell_unserved(self, pod: V1Pod, sandbox_id: str, config: PodSandboxConfig) -> None:
         """Record an event for host ports and bandwidth limits that no plugin of the pod's networks sets up."""

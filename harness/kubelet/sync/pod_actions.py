@@ -58,18 +58,6 @@ class PodActions(NamedTuple):
     to_kill: tuple[ContainerToKill, ...] = ()
 
 
-class InitContainerActions(NamedTuple):
-    """The actions; `to_start` are indexes in ascending order.
-
-    `initialized` says that regular containers may start; `kill_pod` that an init container has failed for good.
-    """
-
-    initialized: bool = False
-    kill_pod: bool = False
-    to_start: tuple[int, ...] = ()
-    to_kill: tuple[ContainerToKill, ...] = ()
-
-
 def compute_pod_actions(pod: V1Pod, status: RuntimePodStatus, probes: Probes) -> PodActions:
     """Compare a pod with what the runtime has of it, and with the results of its probes."""
     sandbox = sandbox_change(pod, status)
@@ -79,13 +67,8 @@ def compute_pod_actions(pod: V1Pod, status: RuntimePodStatus, probes: Probes) ->
     ephemeral = tuple(
         index for index, container in enumerate(pod.spec.ephemeral_containers) if status.newest(container.name) is None
     )
-    init = init_container_actions(pod, status, probes)
-    actions = actions._replace(
-        kill_pod=init.kill_pod, ephemeral_to_start=ephemeral, init_to_start=init.to_start, to_kill=init.to_kill
-    )
-    if init.kill_pod or not init.initialized:
-        return actions
-    return _regular_containers(pod, status, probes, actions)
+    initialized, actions = _init_containers(pod, status, probes, actions._replace(ephemeral_to_start=ephemeral))
+    return _regular_containers(pod, status, probes, actions) if initialized else actions
 
 
 def _from_the_start(pod: V1Pod, status: RuntimePodStatus, actions: PodActions) -> PodActions:
@@ -163,12 +146,12 @@ _DONE = _Step(done=True)
 _WAIT = _Step()
 
 
-def init_container_actions(pod: V1Pod, status: RuntimePodStatus, probes: Probes) -> InitContainerActions:
-    """Compare a pod's init containers with what the runtime has of them."""
+def _init_containers(
+    pod: V1Pod, status: RuntimePodStatus, probes: Probes, actions: PodActions
+) -> tuple[bool, PodActions]:
+    """Add the actions of the init containers; without any, or after them, regular containers may start."""
     containers = pod.spec.init_containers
-    if not containers:
-        return InitContainerActions(initialized=True)
-    initialized = _regular_container_exists(pod, status)
+    initialized = not containers or _regular_container_exists(pod, status)
     passed = initialized  # a later init container, or a regular one, shows that this one was done before
     to_start: list[int] = []
     to_kill: list[ContainerToKill] = []
@@ -177,7 +160,7 @@ def init_container_actions(pod: V1Pod, status: RuntimePodStatus, probes: Probes)
         if step is None:
             continue
         if step.fatal:
-            return InitContainerActions(kill_pod=True, to_kill=tuple(to_kill))
+            return False, actions._replace(kill_pod=True, to_kill=tuple(to_kill))
         if step.done and index == len(containers) - 1:
             initialized = True
         elif step.done and not passed:
@@ -189,7 +172,7 @@ def init_container_actions(pod: V1Pod, status: RuntimePodStatus, probes: Probes)
         passed = True
     if not passed:
         to_start.append(0)
-    return InitContainerActions(initialized, to_start=tuple(reversed(to_start)), to_kill=tuple(to_kill))
+    return initialized, actions._replace(init_to_start=tuple(reversed(to_start)), to_kill=tuple(to_kill))
 
 
 def _step(
