@@ -6,17 +6,8 @@ from typing import Final, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
-_ESCAPES: Final = {
-    '"': '\\"',
-    "\\": "\\\\",
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-}
+_ESCAPES: Final = dict(zip('"\\\a\b\f\n\r\t\v', '"\\abfnrtv', strict=True))
+"""The character that Go writes after a backslash for another one."""
 _LAST_ASCII: Final = 0x7F
 _LAST_OF_16_BITS: Final = 0xFFFF
 
@@ -102,7 +93,7 @@ def _shown(value: object) -> str:
 
 def _escaped(character: str) -> str:
     if character in _ESCAPES:
-        return _ESCAPES[character]
+        return f"\\{_ESCAPES[character]}"
     if character.isprintable():
         return character
     point = ord(character)

@@ -59,23 +59,18 @@ def label_flaws(value: str) -> list[str]:
     return flaws
 
 
-def subdomain_flaws(value: str, unit: str = "characters") -> list[str]:
+def subdomain_flaws(value: str, unit: str = "characters", pattern: str = _SUBDOMAIN, signs: str = "'-'") -> list[str]:
     """Judge an RFC 1123 subdomain: names of pods and config maps (IsDNS1123Subdomain)."""
     rule = (
-        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
-        "and end with an alphanumeric character"
+        f"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, {signs} or '.', and must "
+        "start and end with an alphanumeric character"
     )
-    return _length_flaws(value, _LONGEST_SUBDOMAIN, unit) + _form_flaws(value, _SUBDOMAIN, rule, "example.com")
+    return _length_flaws(value, _LONGEST_SUBDOMAIN, unit) + _form_flaws(value, pattern, rule, "example.com")
 
 
 def subdomain_with_underscore_flaws(value: str) -> list[str]:
     """Judge a search domain (IsDNS1123SubdomainWithUnderscore)."""
-    rule = (
-        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must "
-        "start and end with an alphanumeric character"
-    )
-    form = _form_flaws(value, _SUBDOMAIN_WITH_UNDERSCORE, rule, "example.com")
-    return _length_flaws(value, _LONGEST_SUBDOMAIN) + form
+    return subdomain_flaws(value, pattern=_SUBDOMAIN_WITH_UNDERSCORE, signs="'_', '-'")
 
 
 def qualified_name_flaws(value: str) -> list[str]:
