@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.containerd.containers import Containers
 from harness.containerd.images import Images
-from harness.containerd.sandbox_view import SandboxView
+from harness.containerd.sandbox_record import SandboxView
 from harness.cri.messages import (
     ContainerConfig,
     ContainerMetadata,
@@ -105,8 +105,7 @@ class Pod:
     def view(self, sandbox_id: str) -> SandboxView:
         if sandbox_id != "sandbox1":
             raise NotFoundError(sandbox_id)
-        paths = (self.files / name for name in ("hostname", "hosts", "resolv.conf", "shm"))
-        return SandboxView(sandbox_id, self.config, self.pause_pid, *paths)
+        return SandboxView(sandbox_id, self.config, self.pause_pid, self.files)
 
     def close(self) -> None:
         """Remove all containers."""

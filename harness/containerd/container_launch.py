@@ -32,7 +32,7 @@ from harness.containerd.oci_spec import oci_spec, process_document
 from harness.containerd.process_settings import ProcessSettings, dropped_numbers, process_settings
 from harness.containerd.processes import HOST_PROCESS, program
 from harness.containerd.runc import OciRuntime
-from harness.containerd.sandbox_view import SandboxView
+from harness.containerd.sandbox_record import SandboxView
 from harness.cri.messages import ContainerUser, Mount, NamespaceMode, ProfileType
 from harness.cri.service import ImageNotFoundError, RuntimeServiceError
 from harness.files import write_atomically

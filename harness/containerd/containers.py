@@ -27,7 +27,7 @@ from harness.containerd.container_store import ContainerFolder, ContainerRecord,
 from harness.containerd.images import ImageConfig, Images
 from harness.containerd.process_settings import arguments_of
 from harness.containerd.processes import SHIM, kill_group, program, send_signal, wait_for_end
-from harness.containerd.sandbox_view import SandboxView
+from harness.containerd.sandbox_record import SandboxView
 from harness.cri.messages import (
     Container,
     ContainerConfig,

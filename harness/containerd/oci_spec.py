@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.containerd.process_settings import ProcessSettings
-from harness.containerd.sandbox_view import SandboxView
+from harness.containerd.sandbox_record import SandboxView
 from harness.cri.hidden_paths import MASKED_PATHS, READONLY_PATHS
 from harness.cri.messages import ContainerConfig, Mount, NamespaceMode, ProfileType, SecurityProfile
 from harness.cri.service import RuntimeServiceError

@@ -6,7 +6,7 @@ makes: the last line's `msg`.
 
 import shutil
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from harness.containerd import control_groups
 from harness.cri.service import RuntimeServiceError
@@ -14,13 +14,11 @@ from harness.cri.service import RuntimeServiceError
 _NAMES: Final = ("runc", "crun")
 
 
-class OciRuntime:
-    """The commands of an OCI runtime, for containers of one node."""
+class OciRuntime(NamedTuple):
+    """The commands of an OCI runtime, for containers of one node: its executable, and the folder for its state."""
 
-    def __init__(self, command: str, state: Path) -> None:
-        """Take the executable and the folder for its state."""
-        self.command = command
-        self._state = state
+    command: str
+    state: Path
 
     @classmethod
     def found(cls, state: Path) -> "OciRuntime":
@@ -55,7 +53,7 @@ class OciRuntime:
         return [*self._words(str(log)), "exec", *options, container_id]
 
     def _words(self, log: str) -> list[str]:
-        words = [self.command, "--root", str(self._state), "--log", log, "--log-format", "json"]
+        words = [self.command, "--root", str(self.state), "--log", log, "--log-format", "json"]
         if control_groups.writable():
             return words
         # Without groups of its own, the container stays in those of the shim.

@@ -1,9 +1,11 @@
-"""What the record of a pod has for a sandbox of the Container Runtime Interface."""
+"""Sandboxes of the Container Runtime Interface: on the record of their pod, and as their containers see them."""
 
 import time
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
 
-from harness.cri.messages import PodSandboxConfig
+from harness.cri.messages import Mount, NamespaceMode, PodSandboxConfig
 from harness.runtime.pods import Pod, new_container_id, rfc3339
 from skel.decoders import integer, list_of, record, string
 from skel.record import Record, field
@@ -49,3 +51,46 @@ def sandbox_name(pod: SandboxPod) -> str:
     """Return the name that only one sandbox may have: containerd's POD_NAMESPACE_UID_ATTEMPT."""
     metadata = pod.part().config.metadata
     return f"{metadata.name}_{metadata.namespace}_{metadata.uid}_{metadata.attempt}"
+
+
+class SandboxView(NamedTuple):
+    """A sandbox as its containers see it: its pause process, 0 if that does not run, and the folder of its files.
+
+    The files are `hostname`, `hosts`, `resolv.conf` and `shm`, a mounted tmpfs, without which the node's own is taken.
+    """
+
+    id: str
+    config: PodSandboxConfig
+    pause_pid: int
+    folder: Path
+
+    def namespaces(self) -> dict[str, str]:
+        """Return the paths of the namespaces that each container joins, by name in /proc/PID/ns.
+
+        All are the pause process's. With a namespace of the node, that process is in it, too. With pid mode CONTAINER,
+        each container gets its own (containerd, WithPodNamespaces).
+        """
+        names = ["net", "ipc", "uts"]
+        if self.config.pid is not NamespaceMode.CONTAINER:
+            names.append("pid")
+        return {name: f"/proc/{self.pause_pid}/ns/{name}" for name in names}
+
+    def mounts(self, requested: list[Mount], *, readonly: bool) -> list[Mount]:
+        """Return the requested mounts and the mounts of the sandbox's files, outer before inner ones.
+
+        A requested mount takes the place of a file of the sandbox. `readonly` is the container's root.
+        """
+        taken = {mount.container_path.rstrip("/") for mount in requested}
+        shm = self.folder / "shm"
+        own = {
+            "/etc/hostname": self.folder / "hostname",
+            "/etc/hosts": self.folder / "hosts",
+            "/etc/resolv.conf": self.folder / "resolv.conf",
+            "/dev/shm": shm if shm.is_dir() else Path("/dev/shm"),  # noqa: S108 -- the container's, and the node's
+        }
+        files = [
+            Mount(container_path=target, host_path=str(source), readonly=readonly and target.startswith("/etc/"))
+            for target, source in own.items()
+            if target not in taken and source.exists()
+        ]
+        return sorted([*files, *requested], key=lambda mount: mount.container_path.rstrip("/").count("/"))

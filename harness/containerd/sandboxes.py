@@ -13,8 +13,7 @@ from typing import Final
 from fast_stdlib import syscalls
 from harness.containerd.processes import PAUSE, program, send_signal, wait_for_end
 from harness.containerd.sandbox_networks import SandboxNetworks
-from harness.containerd.sandbox_record import SandboxPod, new_sandbox, sandbox_name
-from harness.containerd.sandbox_view import SandboxView
+from harness.containerd.sandbox_record import SandboxPod, SandboxView, new_sandbox, sandbox_name
 from harness.cri.messages import DNSConfig, NamespaceMode, PodSandboxConfig, PodSandboxState, PodSandboxStatus
 from harness.cri.service import NotFoundError, RuntimeServiceError
 from harness.files import LockHeldError, write_atomically
@@ -100,17 +99,8 @@ class Sandboxes:
     def view(self, sandbox_id: str) -> SandboxView:
         """Return a sandbox as its containers see it. Raises NotFoundError."""
         sandbox = self.get(sandbox_id)
-        folder = self.store.path(sandbox)
-        shm = folder / "shm"
-        return SandboxView(
-            id=sandbox_id,
-            config=sandbox.part().config,
-            pause_pid=sandbox.pause.pid if sandbox.pause is not None and sandbox.is_ready() else 0,
-            hostname_file=folder / "hostname",
-            hosts=folder / "hosts",
-            resolv_conf=folder / "resolv.conf",
-            shm=shm if shm.is_dir() else Path("/dev/shm"),  # noqa: S108 -- the mount that containers get
-        )
+        pause_pid = sandbox.pause.pid if sandbox.pause is not None and sandbox.is_ready() else 0
+        return SandboxView(sandbox_id, sandbox.part().config, pause_pid, self.store.path(sandbox))
 
     @contextmanager
     def _claimed(self, sandbox_id: str) -> Iterator[SandboxPod]:

@@ -22,12 +22,11 @@ import json, sys
 from pathlib import Path
 from harness.containerd.containers import Containers
 from harness.containerd.images import Images
-from harness.containerd.sandbox_view import SandboxView
+from harness.containerd.sandbox_record import SandboxView
 from harness.cri.messages import PodSandboxConfig
 
 node, files, config, pause, container = sys.argv[1:]
-paths = [Path(files, name) for name in ("hostname", "hosts", "resolv.conf", "shm")]
-sandbox = SandboxView("sandbox1", PodSandboxConfig.decode(json.loads(config)), int(pause), *paths)
+sandbox = SandboxView("sandbox1", PodSandboxConfig.decode(json.loads(config)), int(pause), Path(files))
 containers = Containers(Path(node), Images(Path(node)), lambda _: sandbox)
 print("ready", flush=True)
 containers.start_container(container)
