@@ -89,7 +89,8 @@ class Node:
         self._mounts: HeldMounts | None = None
         self._held = ExitStack()
         self._pool: ThreadPoolExecutor | None = None
-        self._namespace: Namespace | None = None
+        self.namespace: Namespace | None = None
+        """The node's network namespace inside `in_use` or `alone`; None for this host."""
 
     def exists(self) -> bool:
         """Tell whether the node's network namespace or its files exist; this host always exists."""
@@ -175,12 +176,8 @@ class Node:
         words = [] if state_dir == DEFAULT_STATE_DIR else ["--state-dir", str(state_dir)]
         return shlex.join(["cni-harness", *words, *(["--node", self.name] if self.name is not None else [])])
 
-    def namespace(self) -> Namespace | None:
-        """Return the node's network namespace, None for this host. Inside `in_use` or `alone` only."""
-        return self._namespace
-
     def _on_node(self, action: Callable[[], T]) -> T:
-        namespace = self._namespace
+        namespace = self.namespace
         if self.netns is None:
             return action()
         if namespace is None:
@@ -250,11 +247,11 @@ class Node:
             nullcontext() if self.netns is None else open_namespace(self.netns) as namespace,
             ThreadPoolExecutor(self._threads, thread_name_prefix=f"node-{self.name or 'host'}") as pool,
         ):
-            self._namespace, self._pool = namespace, pool
+            self.namespace, self._pool = namespace, pool
             try:
                 yield
             finally:
-                self._pool = self._namespace = self._mounts = None
+                self._pool = self.namespace = self._mounts = None
 
     def _make(self) -> None:
         if self.netns is None:

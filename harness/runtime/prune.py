@@ -36,7 +36,7 @@ def prune_links(runtime: PodRuntime) -> Pruned:
         used = set(_links_in_use(runtime))
     except PodRecordError:  # the interfaces of such a pod are unknown
         return done
-    with Rtnl(runtime.node.namespace()) as rtnl:
+    with Rtnl(runtime.node.namespace) as rtnl:
         for name, gateways in candidates.items():
             if name in used:
                 continue

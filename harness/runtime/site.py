@@ -162,10 +162,6 @@ class Site:
             self._pods.append(self.namespace())
         return self._pods[:count]
 
-    def symbolic_links(self) -> list[Path]:
-        """Return the links in /run/netns to namespaces of the site: plugins in sh make some, for ip-netns(8)."""
-        return _symbolic_links(self.name)
-
     def processes(self) -> list[NodeProcess]:
         """Return the processes on the nodes and in the pods' namespaces."""
         return self._scope().processes()
@@ -199,7 +195,8 @@ def remove_kept(name: str, state_dir: Path) -> None:
                 removal.callback(remove_namespace, path)
 
 
-def _symbolic_links(site: str) -> list[Path]:
+def symbolic_links(site: str) -> list[Path]:
+    """Return the links in /run/netns to namespaces of a site: plugins in sh make some, for ip-netns(8)."""
     found = []
     for path in NETNS_DIR.glob("*"):
         with suppress(OSError):  # no link, or another site's, which has removed it meanwhile
@@ -209,7 +206,7 @@ def _symbolic_links(site: str) -> list[Path]:
 
 
 def _remove_symbolic_links(site: str) -> None:
-    for path in _symbolic_links(site):
+    for path in symbolic_links(site):
         path.unlink(missing_ok=True)
 
 

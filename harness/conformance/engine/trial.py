@@ -30,7 +30,7 @@ from harness.libcni.execute import Execution, Executor, PluginError
 from harness.libcni.networks import PluginConfig
 from harness.libcni.request import request_config
 from harness.overload import overload
-from harness.runtime.site import Site
+from harness.runtime.site import Site, symbolic_links
 from harness.snapshot import Difference, Snapshot
 from netlink.namespace import open_namespace
 from netlink.rtnl import Rtnl
@@ -251,7 +251,7 @@ class Trial:
         places = {"node": self.node_netns}
         for number, container in enumerate(containers or (self.container,)):
             places["pod" if number == 0 else f"pod{number + 1}"] = container.netns
-        return node_state(self.node, places, [*self.options.watched, *self.site.symbolic_links()])
+        return node_state(self.node, places, [*self.options.watched, *symbolic_links(self.site.name)])
 
     def leftovers(self, before: Snapshot, after: Snapshot) -> list[Difference]:
         """Return the differences, without changes in files that do not concern this trial's containers."""

@@ -114,7 +114,9 @@ def _send(connection: ClientConnection, woken: int, terminal: bool, stdin: bool)
                 if _OVER in (news := os.read(woken, _CHUNK)):
                     return
                 if _RESIZED in news and terminal:
-                    connection.send(bytes([_RESIZE]) + _size())
+                    columns, lines = shutil.get_terminal_size()
+                    size = json.dumps({"Width": columns, "Height": lines})
+                    connection.send(bytes([_RESIZE]) + size.encode())
             if 0 in ready:
                 piece = os.read(0, _CHUNK)
                 if piece:
@@ -127,11 +129,6 @@ def _send(connection: ClientConnection, woken: int, terminal: bool, stdin: bool)
                     sys.stderr.write(
                         "The runtime cannot tell the command that its input has ended; Ctrl-C ends this.\n"
                     )
-
-
-def _size() -> bytes:
-    columns, lines = shutil.get_terminal_size()
-    return json.dumps({"Width": columns, "Height": lines}).encode()
 
 
 @contextmanager
