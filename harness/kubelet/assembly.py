@@ -85,15 +85,8 @@ def assemble(
     capacity = {"cpu": Fraction(os.cpu_count() or 1), "memory": Fraction(node_memory)}
     sources = EnvironmentSources((), host_ip, capacity, records.config_maps)
     killer = ContainerKiller(service, events=events, on_node=on_node)
-    starter = ContainerStarter(
-        service,
-        ContainerImages(images, Backoff()),
-        killer,
-        paths=paths,
-        events=events,
-        on_node=on_node,
-        sources=sources,
-    )
+    pulled = ContainerImages(images, Backoff())
+    starter = ContainerStarter(service, pulled, killer, paths, events, on_node, sources)
     runtime = KubeRuntime(service, starter, killer, backoff=Backoff(), events=events, paths=paths, probes=probes)
     pleg = Pleg(service)
     runtime_name = service.version().runtime_name

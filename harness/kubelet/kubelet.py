@@ -28,7 +28,8 @@ from harness.kubelet.status.api_status import is_terminal_phase
 from harness.kubelet.status.runtime_pod_status import runtime_pod_status
 from harness.kubelet.sync.pleg import CONTAINER_DIED, CONTAINER_REMOVED, Pleg, PodLifecycleEvent
 from harness.kubelet.sync.pod_states import PodWorkerState, first_state
-from harness.kubelet.sync.pod_workers import PodFunctions, PodWorkers
+from harness.kubelet.sync.pod_sync import PodSync
+from harness.kubelet.sync.pod_workers import PodWorkers
 
 _HOUSEKEEPING_S: Final = 2.0  # kubelet's housekeepingPeriod
 _GARBAGE_S: Final = 60.0  # its ContainerGCPeriod
@@ -44,7 +45,7 @@ class KubeletParts(NamedTuple):
     """
 
     service: RuntimeService
-    functions: PodFunctions
+    functions: PodSync
     records: PodRecords
     events: EventRecorder
     pleg: Pleg
@@ -96,17 +97,14 @@ class Kubelet:
 
     def run(self, *, until: Callable[[], bool] | None = None) -> None:
         """Handle events until `stop`, or until `until` is true (kubelet's syncLoop)."""
-        with span("syncLoop", waits=True):
-            self._loop(until)
-
-    def _loop(self, until: Callable[[], bool] | None) -> None:
         longest = _HOUSEKEEPING_S if until is None else _LOOK_S
-        while not self._stopped.is_set() and not (until is not None and until()):
-            wait = max(0.0, min(self._housekeeping_at, self._garbage_at) - time.monotonic())
-            with suppress(queue.Empty):
-                wait = min(wait, longest) if self._sources_seen else longest
-                self._warned(self._queue.get(timeout=wait))
-            self._tick()
+        with span("syncLoop", waits=True):
+            while not self._stopped.is_set() and not (until is not None and until()):
+                wait = max(0.0, min(self._housekeeping_at, self._garbage_at) - time.monotonic())
+                with suppress(queue.Empty):
+                    wait = min(wait, longest) if self._sources_seen else longest
+                    self._warned(self._queue.get(timeout=wait))
+                self._tick()
 
     def close(self) -> None:
         """End all threads; the pods stay."""

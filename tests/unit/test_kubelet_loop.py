@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -24,6 +25,9 @@ from harness.runtime.node import Node
 from harness.runtime.pods import PodStore
 from harness.runtime.sandbox_life import SandboxState
 from tests.unit.kubelet_objects import probes
+
+if TYPE_CHECKING:
+    from harness.kubelet.sync.pod_sync import PodSync
 
 
 def described(uid: str, source: str = "file") -> V1Pod:
@@ -48,7 +52,7 @@ class Place:
         self.kubelet = Kubelet(
             KubeletParts(
                 service=service,
-                functions=self,
+                functions=cast("PodSync", self),
                 records=self.records,
                 events=EventRecorder(self.paths.pods),
                 pleg=Pleg(service),

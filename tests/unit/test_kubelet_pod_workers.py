@@ -3,12 +3,13 @@
 import math
 import threading
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 
 from api.pod import V1Pod
 from harness.kubelet.sync.pod_states import PodWorkerState
-from harness.kubelet.sync.pod_sync import SyncError
+from harness.kubelet.sync.pod_sync import PodSync, SyncError
 from harness.kubelet.sync.pod_workers import PodWorkers
 from tests.nodes import until
 
@@ -69,7 +70,9 @@ def errors() -> list[str]:
 
 @pytest.fixture
 def workers(functions: Functions, errors: list[str]) -> Iterator[PodWorkers]:
-    made = PodWorkers(functions, on_error=lambda pod, text: errors.append(f"{pod.metadata.uid}: {text}"))
+    made = PodWorkers(
+        cast("PodSync", functions), on_error=lambda pod, text: errors.append(f"{pod.metadata.uid}: {text}")
+    )
     yield made
     functions.gate.set()
     made.close()
@@ -174,7 +177,7 @@ def test_a_pod_waits_for_the_end_of_an_earlier_one_of_its_name(workers: PodWorke
 
 
 def test_closing_leaves_the_pods(functions: Functions) -> None:
-    workers = PodWorkers(functions, on_error=lambda _pod, _text: None)
+    workers = PodWorkers(cast("PodSync", functions), on_error=lambda _pod, _text: None)
     workers.update(described("1"))
     until(lambda: workers.syncs("1") == 1)
 

@@ -8,14 +8,14 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from api.pod import V1Pod
 from fast_stdlib import recorded_by, recorder, span
 from harness.kubelet.status.start_errors import NETWORK_NOT_READY
 from harness.kubelet.sync.container_kill import grace_period
 from harness.kubelet.sync.pod_states import POD_LIFE, PodEvent, PodWorkerState
-from harness.kubelet.sync.pod_sync import SyncError
+from harness.kubelet.sync.pod_sync import PodSync, SyncError
 
 _SYNC_FREQUENCY_S: Final = 60.0  # kubelet's --sync-frequency
 _BACKOFF_S: Final = 10.0  # its backOffPeriod
@@ -31,32 +31,13 @@ _STEPS: Final = {
 """The names of the states' functions in kubelet.go, for spans."""
 
 
-class PodFunctions(Protocol):
-    """The functions of a worker's states; each raises SyncError or OSError to be repeated later."""
-
-    def sync(self, pod: V1Pod) -> bool:
-        """Bring a pod to the state of its manifest; True if it has ended by itself."""
-
-    def seconds_left(self, pod: V1Pod) -> float:
-        """Return the time until a pod is to be ended for its deadline; infinity without one."""
-
-    def terminate(self, pod: V1Pod, grace_s: int | None) -> None:
-        """Stop a pod."""
-
-    def stop_sooner(self, pod: V1Pod, grace_s: int) -> None:
-        """Stop the containers of a pod sooner, while `terminate` still waits for them."""
-
-    def finish(self, pod: V1Pod) -> None:
-        """Take down what remains of a stopped pod."""
-
-
 class PodWorker(threading.Thread):
     """The thread of one pod. With `waits`, it waits for `begin`; `on_finish` is called at its end, in this thread."""
 
     def __init__(
         self,
         pod: V1Pod,
-        functions: PodFunctions,
+        functions: PodSync,
         state: PodWorkerState,
         *,
         on_error: Callable[[V1Pod, str], None],
@@ -203,7 +184,7 @@ class PodWorkers:
     each worker's end, in the worker's thread.
     """
 
-    functions: PodFunctions
+    functions: PodSync
     _: KW_ONLY
     on_error: Callable[[V1Pod, str], None]
     on_finish: Callable[[], None] = lambda: None
