@@ -209,7 +209,7 @@ class Kubelet:
         known = {*self._pods, *self._workers.uids()}
         for pod in self._parts.records.pods():
             if pod.metadata.uid not in known and not _is_new(pod):
-                self._end_orphan(pod)
+                self._workers.update(pod, state=PodWorkerState.TERMINATING)
                 known.add(pod.metadata.uid)
             elif pod.metadata.deletion_timestamp:  # perhaps another `delete` has shortened its grace period
                 self._workers.kill(pod.metadata.uid, pod.metadata.deletion_grace_period_seconds)
@@ -219,7 +219,7 @@ class Kubelet:
         for sandbox in self._parts.service.list_pod_sandbox() if self._parts.owns_runtime else ():
             if sandbox.labels.get(POD_UID, "") == sandbox.metadata.uid and sandbox.metadata.uid not in known:
                 known.add(sandbox.metadata.uid)
-                self._end_orphan(_pod_of(sandbox.metadata))
+                self._workers.update(_pod_of(sandbox.metadata), state=PodWorkerState.TERMINATING)
 
     def _forget_ended(self) -> None:
         """Forget pods that have ended and are not wanted; start those that are wanted again."""
@@ -234,9 +234,6 @@ class Kubelet:
                     self._parts.records.set_config_maps(self._pods[uid], config_maps)
                     self._parts.records.add(self._pods[uid])
                     self._add(self._pods.pop(uid))
-
-    def _end_orphan(self, pod: V1Pod) -> None:
-        self._workers.update(pod, state=PodWorkerState.TERMINATING)
 
     def _warned(self, action: Callable[[], None]) -> None:
         try:

@@ -75,11 +75,6 @@ def host_ports(argument: object) -> Iterator[tuple[int, str]]:
             yield port, str(mapping.get("protocol") or "tcp").lower()
 
 
-def _host_ports(argument: object, _: Mapping[str, object]) -> Iterator[str]:
-    for port, protocol in host_ports(argument):
-        yield f"host port {port}/{protocol}"
-
-
 def _limits(argument: object, others: Mapping[str, object]) -> Iterator[str]:
     limits, annotations = _in_small_letters(argument), others.get(POD_ANNOTATIONS)
     for direction, annotation in (("ingress", INGRESS_ANNOTATION), ("egress", EGRESS_ANNOTATION)):
@@ -90,7 +85,7 @@ def _limits(argument: object, others: Mapping[str, object]) -> Iterator[str]:
 
 
 _WORDS: Final[Mapping[str, Callable[[object, Mapping[str, object]], Iterator[str]]]] = {
-    PORT_MAPPINGS: _host_ports,
+    PORT_MAPPINGS: lambda argument, _: (f"host port {port}/{protocol}" for port, protocol in host_ports(argument)),
     BANDWIDTH: _limits,
 }
 

@@ -53,13 +53,13 @@ class ProbeManager:
                 if probe is not None:
                     self._add(kind, _Probed(self, pod, container, probe), results)
 
-    def stop_liveness_and_startup(self, uid: str) -> None:
-        """End the probes of a pod that could restart a container."""
-        self._stop(uid, {LIVENESS, STARTUP})
-
-    def remove_pod(self, uid: str) -> None:
-        """End all probes of a pod."""
-        self._stop(uid, {LIVENESS, STARTUP, READINESS})
+    def stop(self, uid: str, *kinds: str) -> None:
+        """End these probes of a pod."""
+        with self._lock:
+            keys = [key for key in self._workers if key[0] == uid and key[2] in kinds]
+            workers = [self._workers.pop(key) for key in keys]
+        for worker in workers:
+            worker.stop()
 
     def close(self) -> None:
         """End all probes, and wait for their threads."""
@@ -78,13 +78,6 @@ class ProbeManager:
                 return
             worker = self._workers[key] = ProbeWorker(kind, probed.probe, probed, results)
         worker.start()
-
-    def _stop(self, uid: str, kinds: set[str]) -> None:
-        with self._lock:
-            keys = [key for key in self._workers if key[0] == uid and key[2] in kinds]
-            workers = [self._workers.pop(key) for key in keys]
-        for worker in workers:
-            worker.stop()
 
 
 def view_of(

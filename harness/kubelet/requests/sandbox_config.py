@@ -11,10 +11,10 @@ def pod_sandbox_config(
 ) -> PodSandboxConfig:
     """Return the request; ports without a host port are in it too, and the runtime ignores them.
 
-    Raises ValueError for a host name that is too long.
+    The modes of its namespaces are those of kubelet's namespacesForPod. Raises ValueError for too long a host name.
     """
     metadata, spec = pod.metadata, pod.spec
-    network, pid, ipc = namespace_modes(pod)
+    own_pid = NamespaceMode.POD if spec.share_process_namespace else NamespaceMode.CONTAINER
     return PodSandboxConfig(
         metadata=PodSandboxMetadata(
             name=metadata.name, uid=metadata.uid, namespace=metadata.namespace, attempt=attempt
@@ -22,36 +22,22 @@ def pod_sandbox_config(
         hostname="" if spec.host_network else kernel_hostname(pod),
         log_directory=log_directory,
         dns_config=dns,
-        port_mappings=_port_mappings(pod),
+        port_mappings=[
+            PortMapping(
+                protocol=port.protocol or "TCP",
+                container_port=port.container_port,
+                host_port=port.host_port,
+                host_ip=port.host_ip,
+            )
+            for container in spec.containers
+            for port in container.ports
+        ],
         labels=pod_labels(pod),
         annotations=dict(metadata.annotations),
         cgroup_parent=cgroup_parent,
         sysctls={each.name: each.value for each in spec.security_context.sysctls},
-        network=network,
-        pid=pid,
-        ipc=ipc,
+        network=NamespaceMode.NODE if spec.host_network else NamespaceMode.POD,
+        pid=NamespaceMode.NODE if spec.host_pid else own_pid,
+        ipc=NamespaceMode.NODE if spec.host_ipc else NamespaceMode.POD,
         privileged=any(each.security_context.privileged for each in [*spec.init_containers, *spec.containers]),
     )
-
-
-def namespace_modes(pod: V1Pod) -> tuple[NamespaceMode, NamespaceMode, NamespaceMode]:
-    """Return the modes of network, PID and IPC namespace (kubelet's namespacesForPod)."""
-    spec = pod.spec
-    network = NamespaceMode.NODE if spec.host_network else NamespaceMode.POD
-    ipc = NamespaceMode.NODE if spec.host_ipc else NamespaceMode.POD
-    if spec.host_pid:
-        return network, NamespaceMode.NODE, ipc
-    return network, NamespaceMode.POD if spec.share_process_namespace else NamespaceMode.CONTAINER, ipc
-
-
-def _port_mappings(pod: V1Pod) -> list[PortMapping]:
-    return [
-        PortMapping(
-            protocol=port.protocol or "TCP",
-            container_port=port.container_port,
-            host_port=port.host_port,
-            host_ip=port.host_ip,
-        )
-        for container in pod.spec.containers
-        for port in container.ports
-    ]

@@ -1,15 +1,15 @@
 """The start of a container (kubelet's startContainer, kuberuntime_container.go)."""
 
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from api.container import V1Container
 from api.pod import V1Pod
-from harness.cri.messages import ContainerConfig, PodSandboxConfig
+from harness.cri.messages import PodSandboxConfig
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.events import NORMAL, WARNING, EventRecorder
 from harness.kubelet.labels import RESTART_COUNT
@@ -85,28 +85,15 @@ class ContainerStarter:
         except StartError as error:
             record(WARNING, "Failed", f"Error: {error.message}")
             raise
-        container_id = self._create(config, start, record)
-        self._begin(container_id, record)
+        with _telling(record, "CreateContainerError"):
+            container_id = self.service.create_container(start.sandbox_id, config, start.config)
+        record(NORMAL, "Created", "Container created")
+        with _telling(record, "RunContainerError"):
+            self.service.start_container(container_id)
+        record(NORMAL, "Started", "Container started")
         self._link_log(pod, container, container_id, self.paths.log(pod, container, attempt))
         self._post_start(start, container, container_id, record)
         return container_id
-
-    def _create(self, config: ContainerConfig, start: PodStart, record: Recorder) -> str:
-        try:
-            container_id = self.service.create_container(start.sandbox_id, config, start.config)
-        except RuntimeServiceError as error:
-            record(WARNING, "Failed", f"Error: {error}")
-            raise StartError("CreateContainerError", str(error)) from error
-        record(NORMAL, "Created", "Container created")
-        return container_id
-
-    def _begin(self, container_id: str, record: Recorder) -> None:
-        try:
-            self.service.start_container(container_id)
-        except RuntimeServiceError as error:
-            record(WARNING, "Failed", f"Error: {error}")
-            raise StartError("RunContainerError", str(error)) from error
-        record(NORMAL, "Started", "Container started")
 
     def _post_start(self, start: PodStart, container: V1Container, container_id: str, record: Recorder) -> None:
         hook = container.lifecycle.post_start
@@ -140,3 +127,13 @@ class ContainerStarter:
         link.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         link.unlink(missing_ok=True)
         link.symlink_to(log)
+
+
+@contextmanager
+def _telling(record: Recorder, reason: str) -> Iterator[None]:
+    """Record the runtime's error, and raise it as a StartError with this reason."""
+    try:
+        yield
+    except RuntimeServiceError as error:
+        record(WARNING, "Failed", f"Error: {error}")
+        raise StartError(reason, str(error)) from error

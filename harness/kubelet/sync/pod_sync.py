@@ -1,6 +1,6 @@
 """What a pod's worker does in each state: SyncPod, SyncTerminatingPod and SyncTerminatedPod (kubelet.go)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -13,8 +13,8 @@ from harness.kubelet.events import NORMAL, WARNING, EventRecorder
 from harness.kubelet.pod_records import PodRecords
 from harness.kubelet.probes.manager import ProbeManager
 from harness.kubelet.probes.results import Probes
+from harness.kubelet.probes.worker import LIVENESS, READINESS, STARTUP
 from harness.kubelet.requests.cgroups import PodCgroups
-from harness.kubelet.requests.container_config import MountedVolume
 from harness.kubelet.status.api_status import (
     DEADLINE_EXCEEDED,
     generate_api_pod_status,
@@ -63,11 +63,17 @@ class PodSync:
         if is_terminal_phase(told.phase):
             return True
         if not pod.spec.host_network and (failure := self._network_error()) is not None:
-            message = f"{NETWORK_NOT_READY}: {failure}"
-            self.events.event(pod, WARNING, "NetworkNotReady", message)
-            raise SyncError(message)
-        cgroup_parent = self._ensure_cgroup(pod)
-        volumes = self._mount(pod)
+            raise self._failed(pod, "NetworkNotReady", f"{NETWORK_NOT_READY}: {failure}")
+        try:
+            cgroup_parent = self.cgroups.ensure(pod)
+        except OSError as error:
+            message = f"unable to ensure pod container exists: {error}"
+            raise self._failed(pod, "FailedCreatePodContainer", message) from error
+        try:
+            with span("WaitForAttachAndMount"):
+                volumes = self.volumes.mount(pod)
+        except VolumeError as error:
+            raise self._failed(pod, "FailedMount", str(error)) from error
         self.probe_workers.add_pod(pod)
         with span("SyncPod"):
             steps = self.runtime.sync_pod(pod, status, volumes, cgroup_parent)
@@ -90,14 +96,12 @@ class PodSync:
         uid = pod.metadata.uid
         status = self._runtime_status(pod)
         self._tell(pod, status)
-        self.probe_workers.stop_liveness_and_startup(uid)
+        self.probe_workers.stop(uid, LIVENESS, STARTUP)  # they could restart a container
         try:
             self.runtime.kill_pod(pod, status, grace_s)
         except (RuntimeServiceError, ExceptionGroup) as error:
-            message = f"error killing pod: {_words(error)}"
-            self.events.event(pod, WARNING, "FailedKillPod", message)
-            raise SyncError(message) from error
-        self.probe_workers.remove_pod(uid)
+            raise self._failed(pod, "FailedKillPod", f"error killing pod: {_words(error)}") from error
+        self.probe_workers.stop(uid, LIVENESS, STARTUP, READINESS)
         after = self._runtime_status(pod)
         if running := [each.id for each in after.containers if each.state is ContainerState.RUNNING]:
             raise SyncError(f"detected running containers after a successful KillPod, CRI violation: {running}")
@@ -123,29 +127,16 @@ class PodSync:
         except RuntimeServiceError as error:
             return str(error)
 
-    def _ensure_cgroup(self, pod: V1Pod) -> str:
-        try:
-            return self.cgroups.ensure(pod)
-        except OSError as error:
-            message = f"unable to ensure pod container exists: {error}"
-            self.events.event(pod, WARNING, "FailedCreatePodContainer", message)
-            raise SyncError(message) from error
-
-    def _mount(self, pod: V1Pod) -> Mapping[str, MountedVolume]:
-        try:
-            with span("WaitForAttachAndMount"):
-                return self.volumes.mount(pod)
-        except VolumeError as error:
-            self.events.event(pod, WARNING, "FailedMount", str(error))
-            raise SyncError(str(error)) from error
+    def _failed(self, pod: V1Pod, reason: str, message: str) -> SyncError:
+        """Record why a sync has failed, and return the error."""
+        self.events.event(pod, WARNING, reason, message)
+        return SyncError(message)
 
     def _runtime_status(self, pod: V1Pod) -> RuntimePodStatus:
         try:
             return runtime_pod_status(self.service, pod.metadata.uid)
         except RuntimeServiceError as error:
-            message = f"error determining status: {error}"
-            self.events.event(pod, WARNING, "FailedSync", message)
-            raise SyncError(message) from error
+            raise self._failed(pod, "FailedSync", f"error determining status: {error}") from error
 
     def _tell(self, pod: V1Pod, status: RuntimePodStatus, *, terminal: bool = False) -> V1PodStatus:
         uid = pod.metadata.uid
