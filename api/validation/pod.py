@@ -38,7 +38,13 @@ _SYSCTL: Final = rf"^({_SYSCTL_SEGMENT}[\./])*{_SYSCTL_SEGMENT}$"
 
 def validate_pod(pod: V1Pod) -> list[FieldError]:
     """Return the faults of a pod, with defaults filled in; none is an empty list."""
-    return list(_of_pod(pod))
+    errors = [*validate_metadata(pod.metadata), *pod.metadata.flaws("metadata", "uid"), *_of_spec(pod.spec)]
+    for kind, containers in (("containers", pod.spec.containers), ("initContainers", pod.spec.init_containers)):
+        for index, container in enumerate(containers):
+            errors += container.flaws(f"spec.{kind}[{index}]", "image")
+    if pod.spec.ephemeral_containers:
+        errors.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
+    return errors
 
 
 def validate_metadata(metadata: V1Metadata) -> Iterator[FieldError]:
@@ -53,17 +59,6 @@ def validate_metadata(metadata: V1Metadata) -> Iterator[FieldError]:
             yield invalid("metadata.annotations", key, flaw)
     if sum(len(key.encode()) + len(text.encode()) for key, text in metadata.annotations.items()) > _MOST_ANNOTATIONS:
         yield too_long("metadata.annotations", _MOST_ANNOTATIONS)
-
-
-def _of_pod(pod: V1Pod) -> Iterator[FieldError]:
-    yield from validate_metadata(pod.metadata)
-    yield from pod.metadata.flaws("metadata", "uid")
-    yield from _of_spec(pod.spec)
-    for kind, containers in (("containers", pod.spec.containers), ("initContainers", pod.spec.init_containers)):
-        for index, container in enumerate(containers):
-            yield from container.flaws(f"spec.{kind}[{index}]", "image")
-    if pod.spec.ephemeral_containers:
-        yield forbidden("spec.ephemeralContainers", "cannot be set on create")
 
 
 def _of_spec(spec: V1PodSpec) -> Iterator[FieldError]:

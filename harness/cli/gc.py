@@ -49,7 +49,7 @@ def command(
     pods' ADDs used.
     """
     from harness.cli.defaults import configured_networks, plugin_folders, plugin_types, select_networks
-    from harness.runtime.collection import Collector, SuspectAges
+    from harness.runtime.collection import Collector, suspect_ages
     from harness.runtime.leftovers import survey
     from harness.runtime.node_snapshot import StateBefore
 
@@ -70,7 +70,7 @@ def command(
             settings.runtime(node, bin_dirs).networks.libcni(pods),
             found,
             own=[(attached.name, pod.container_id, attached.ifname) for pod in pods for attached in pod.networks],
-            ages=SuspectAges(node.folder / "leftovers.json").ages(found.suspects()),
+            ages=suspect_ages(node.folder / "leftovers.json", found.suspects()),
             min_age=min_age,
             sends_gc=sole_runtime or node.name is not None,
         )

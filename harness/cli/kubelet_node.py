@@ -127,7 +127,7 @@ def open_kubelet(
     `alone` takes the node's kubelet lock and takes over what an ended process left; without, nothing may be changed.
     Raises BusyError if the lock is held, OSError, RuntimeServiceError.
     """
-    from harness.kubelet.assembly import NodeChoice, assemble
+    from harness.kubelet.assembly import assemble
 
     folder = settings.open_node().folder
     with ExitStack() as stack:
@@ -135,8 +135,8 @@ def open_kubelet(
             _take_lock(stack, settings.kubelet_paths().lock)
         endpoint = choose_endpoint(folder, choice.endpoint)
         service, images = _runtime(settings, choice._replace(endpoint=endpoint), stack, take_over=alone)
-        node = NodeChoice(node_name(settings), folder, functools.partial(settings.open_node, threads=1))
-        assembled = assemble(node, service, images, say=say)
+        open_node = functools.partial(settings.open_node, threads=1)
+        assembled = assemble(node_name(settings), folder, open_node, service, images, say=say)
         if alone:  # the runtime has answered
             keep_endpoint(folder, endpoint)
             stack.callback(lambda: None if pods_on_record(settings) else forget_endpoint(folder))

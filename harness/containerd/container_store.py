@@ -193,8 +193,9 @@ class ContainerStore:
         for path in self._paths():
             folder = ContainerFolder(path)
             with suppress(RuntimeServiceError):  # it was removed meanwhile, or `leftovers` has it
-                folder.record()
-                yield folder
+                if not path.name.startswith("."):
+                    folder.record()
+                    yield folder
 
     def remove(self, folder: ContainerFolder) -> None:
         """Remove a container's folder; its process must have ended, and its mounts with its shim."""
@@ -205,28 +206,15 @@ class ContainerStore:
 
     def leftovers(self) -> list[ContainerFolder]:
         """Return folders of crashed calls, and those whose record cannot be read. No other call may be running."""
-        found = []
-        for path in self._paths(hidden=True):
-            folder = ContainerFolder(path)
-            try:
-                folder.record()
-            except RuntimeServiceError:
-                found.append(folder)
-            else:
-                if path.name.startswith("."):
-                    found.append(folder)
-        return found
+        whole = {folder.path for folder in self.all()}
+        return [ContainerFolder(path) for path in self._paths() if path not in whole]
 
     def discard(self, folder: ContainerFolder) -> None:
         """Remove one of `leftovers`."""
         _remove(folder.path)
 
-    def _paths(self, *, hidden: bool = False) -> list[Path]:
-        try:
-            paths = list(self.folder.iterdir())
-        except FileNotFoundError:
-            return []
-        return [path for path in paths if hidden or not path.name.startswith(".")]
+    def _paths(self) -> list[Path]:
+        return list(self.folder.iterdir()) if self.folder.exists() else []
 
 
 def _remove(folder: Path) -> None:

@@ -43,14 +43,6 @@ _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _RPC_ERROR: Final = "rpc error: "
 
 
-class NodeChoice(NamedTuple):
-    """The node that a kubelet is on: its Kubernetes name, its folder, and how it is opened for an operation."""
-
-    name: str
-    folder: Path
-    open_node: Callable[[], Node]
-
-
 class Assembled(NamedTuple):
     """A kubelet and those of its parts that the command line uses."""
 
@@ -67,21 +59,26 @@ class Assembled(NamedTuple):
 
 
 def assemble(
-    choice: NodeChoice,
+    name: str,
+    folder: Path,
+    open_node: Callable[[], Node],
     service: RuntimeService,
     images: ImageService,
     *,
     say: Callable[[str], None],
 ) -> Assembled:
-    """Put a kubelet together; nothing is started. Raises OSError, RuntimeServiceError."""
+    """Put a kubelet together for the node of this Kubernetes name, folder and opener; nothing is started.
+
+    Raises OSError, RuntimeServiceError.
+    """
     service, images = with_rpc_errors(service), with_rpc_errors(images)
-    paths = KubeletPaths(choice.folder)
+    paths = KubeletPaths(folder)
     records = PodRecords(paths)
     events = EventRecorder(paths.pods)
     probes = Probes(ProbeResults(), ProbeResults(), ProbeResults())
-    on_node = _on_node(choice.open_node)
+    on_node = _on_node(open_node)
     node_memory = memory_of_node()
-    host_ip = _host_ip(choice.open_node())
+    host_ip = _host_ip(open_node())
     capacity = {"cpu": Fraction(os.cpu_count() or 1), "memory": Fraction(node_memory)}
     sources = EnvironmentSources((), host_ip, capacity, records.config_maps)
     killer = ContainerKiller(service, events=events, on_node=on_node)
@@ -114,7 +111,7 @@ def assemble(
             pleg=pleg,
             garbage=GarbageCollector(service, paths, warn=say),
             probes=probes,
-            node=_node_facts(choice.name, node_memory),
+            node=_node_facts(name, node_memory),
             say=say,
             owns_runtime=runtime_name == RUNTIME_NAME,
         )

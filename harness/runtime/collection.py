@@ -20,41 +20,36 @@ _ANY_IFNAME: Final = "eth0"
 """For a reservation of an old release, which names the container alone: any interface name frees it."""
 
 
-class SuspectAges:
-    """When each suspect was first seen as it is now, in a file of the node: seconds since this boot."""
+def suspect_ages(path: Path, suspects: Iterable[TracedAttachment]) -> dict[Key, float]:
+    """Note in a file of the node when each suspect was first seen as it is now, and forget all others.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._boot = _BOOT_ID.read_text().strip()
+    Returns for how many seconds each was seen unchanged since this boot. Raises OSError.
+    """
+    boot = _BOOT_ID.read_text().strip()
+    before, now = _read_suspects(path, boot), time.clock_gettime(time.CLOCK_BOOTTIME)
+    seen: dict[str, list[object]] = {}
+    ages: dict[Key, float] = {}
+    for each in suspects:
+        name = "/".join(each.key)
+        stamp, since = before.get(name, ("", now))
+        if stamp != each.stamp or since > now:
+            since = now
+        seen[name] = [each.stamp, since]
+        ages[each.key] = now - since
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, json.dumps({"boot": boot, "seen": seen}, indent=1).encode() + b"\n")
+    return ages
 
-    def ages(self, suspects: Iterable[TracedAttachment]) -> dict[Key, float]:
-        """Note the suspects, and forget all others; return for how many seconds each was seen unchanged.
 
-        Raises OSError.
-        """
-        before, now = self._read(), time.clock_gettime(time.CLOCK_BOOTTIME)
-        seen: dict[str, list[object]] = {}
-        ages: dict[Key, float] = {}
-        for each in suspects:
-            name = "/".join(each.key)
-            stamp, since = before.get(name, ("", now))
-            if stamp != each.stamp or since > now:
-                since = now
-            seen[name] = [each.stamp, since]
-            ages[each.key] = now - since
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._path, json.dumps({"boot": self._boot, "seen": seen}, indent=1).encode() + b"\n")
-        return ages
-
-    def _read(self) -> dict[str, tuple[str, float]]:
-        """Return the stamp and the time of each suspect; nothing if the file is damaged or of an earlier boot."""
-        try:
-            document = json.loads(self._path.read_bytes())
-            if document["boot"] != self._boot:
-                return {}
-            return {str(name): (str(stamp), float(since)) for name, (stamp, since) in document["seen"].items()}
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+def _read_suspects(path: Path, boot: str) -> dict[str, tuple[str, float]]:
+    """Return the stamp and the time of each suspect; nothing if the file is damaged or of an earlier boot."""
+    try:
+        document = json.loads(path.read_bytes())
+        if document["boot"] != boot:
             return {}
+        return {str(name): (str(stamp), float(since)) for name, (stamp, since) in document["seen"].items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return {}
 
 
 class WaitingLeftover(NamedTuple):

@@ -34,13 +34,9 @@ def pod_phase(
         return PENDING
     if counts["running"]:
         return RUNNING
-    return _phase_of_stopped(counts, terminal=terminal and not is_static(pod))
-
-
-def _phase_of_stopped(counts: _Counts, *, terminal: bool) -> str:
     if not counts["stopped"]:
         return PENDING
-    if counts["restarting"] and not terminal:
+    if counts["restarting"] and not (terminal and not is_static(pod)):
         return RUNNING
     return SUCCEEDED if counts["stopped"] == counts["succeeded"] else FAILED
 
