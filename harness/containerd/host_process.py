@@ -43,7 +43,12 @@ class _ProcessError(Exception):
 
 def _create(spec: dict[str, Any]) -> int:
     for path in spec["join"].values():
-        _enter(path)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise OSError(errno.ENOENT, "the sandbox's namespace is gone", path) from None
+        syscalls.setns(descriptor, 0)
+        os.close(descriptor)
     if spec["new_pid_namespace"]:
         syscalls.unshare(syscalls.CLONE_NEWPID)
     pid, failed = _forked(lambda: _become(spec))
@@ -151,14 +156,3 @@ def _join_control_groups(spec: dict[str, Any]) -> None:
     for folder in spec["control_groups"]:
         with open(f"{folder}/cgroup.procs", "w") as file:
             file.write("0")
-
-
-def _enter(path: str) -> None:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        raise OSError(errno.ENOENT, "the sandbox's namespace is gone", path) from None
-    try:
-        syscalls.setns(descriptor, 0)
-    finally:
-        os.close(descriptor)

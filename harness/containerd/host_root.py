@@ -65,7 +65,10 @@ class _Layers:
 
     def mount(self, lower: str, target: str) -> None:
         """Mount the files of `lower` with a new layer on `target`, and the mounts below `lower` again below it."""
-        submounts = copies_of(path for path in _mounts_below(lower) if not path.startswith(self._hidden))
+        below = mount_points_below(lower)
+        # A copy of a mount has those below it.
+        topmost = (path for path in below if not any(path.startswith(f"{other}/") for other in below))
+        submounts = copies_of(path for path in topmost if not path.startswith(self._hidden))
         own = f"{self._folder}/{self._count}"
         self._count += 1
         os.makedirs(f"{own}/upper")
@@ -105,12 +108,6 @@ def copies_of(paths: Iterable[str]) -> list[tuple[str, int]]:
         with suppress(FileNotFoundError):
             copies.append((path, _copy_mount(path)))
     return copies
-
-
-def _mounts_below(folder: str) -> list[str]:
-    """Return the mount points below a folder, without those below other ones."""
-    below = mount_points_below(folder)
-    return [path for path in below if not any(path.startswith(f"{other}/") for other in below)]
 
 
 def _pivot(root: str) -> None:

@@ -52,13 +52,9 @@ def _pause() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     while signal.sigwait(awaited) == signal.SIGCHLD:
-        _reap()
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            continue
     os._exit(0)
-
-
-def _reap() -> None:
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        return

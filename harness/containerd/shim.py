@@ -82,7 +82,9 @@ class _Shim:
             self._clean_up()
             _write_exit(_START_ERROR, time.time_ns(), "StartError", str(error))
             return
-        _close_callers_pipe()
+        null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        os.dup2(null, 1)  # closes the caller's pipe
+        os.close(null)
         code, finished_at = self._pump_until_exit(pid)
         oom_killed = code == _SIGKILL_CODE and kills is not None and kills.now() > kills.before
         self._drain()
@@ -235,12 +237,6 @@ def _identity(pid: int) -> dict[str, int]:
     if stat is None:
         raise _StartError("the process has ended")
     return {"pid": pid, "started": stat.started, "startedAt": time.time_ns()}
-
-
-def _close_callers_pipe() -> None:
-    null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-    os.dup2(null, 1)
-    os.close(null)
 
 
 def _write_exit(code: int, finished_at: int, reason: str, message: str) -> None:

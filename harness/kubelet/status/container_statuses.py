@@ -20,7 +20,7 @@ from harness.kubelet.labels import RESTART_COUNT
 from harness.kubelet.status.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.status.start_errors import ReasonCache
 from harness.kubelet.sync.container_restart import (
-    any_regular_container_created,
+    any_regular_container,
     has_succeeded,
     should_container_be_restarted,
 )
@@ -58,7 +58,8 @@ def init_container_statuses(sources: StatusSources, old: Sequence[V1ContainerSta
     and the runtime has removed it.
     """
     pod, runtime = sources.pod, sources.status
-    initialized = any_regular_container_created(pod, runtime)
+    known = (ContainerState.CREATED, ContainerState.RUNNING, ContainerState.EXITED)
+    initialized = any_regular_container(pod, runtime, *known)
     statuses: list[V1ContainerStatus] = []
     for container in pod.spec.init_containers:
         status = _from_runtime(sources, container, old)

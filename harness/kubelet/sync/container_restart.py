@@ -52,7 +52,7 @@ def init_container_failed(newest: ContainerStatus) -> bool:
     return newest.reason == "OOMKilled" or newest.exit_code != 0
 
 
-def any_regular_container_created(pod: V1Pod, status: RuntimePodStatus) -> bool:
-    """Tell whether a regular container exists in a known state: the init containers have ended then."""
+def any_regular_container(pod: V1Pod, status: RuntimePodStatus, *states: ContainerState) -> bool:
+    """Tell whether a regular container exists in one of these states: the init containers have ended then."""
     newest = (status.newest(container.name) for container in pod.spec.containers)
-    return any(found is not None and found.state is not ContainerState.UNKNOWN for found in newest)
+    return any(found is not None and found.state in states for found in newest)

@@ -18,6 +18,7 @@ from harness.kubelet.status.runtime_pod_status import RuntimePodStatus, sandbox_
 from harness.kubelet.sync.container_restart import (
     NEVER,
     ON_FAILURE,
+    any_regular_container,
     has_succeeded,
     init_container_failed,
     restarts_after_kill,
@@ -151,7 +152,9 @@ def _init_containers(
 ) -> tuple[bool, PodActions]:
     """Add the actions of the init containers; without any, or after them, regular containers may start."""
     containers = pod.spec.init_containers
-    initialized = not containers or _regular_container_exists(pod, status)
+    # Exited ones do not count: after a reboot all have exited, and belong to an earlier sandbox.
+    begun = any_regular_container(pod, status, ContainerState.CREATED, ContainerState.RUNNING)
+    initialized = not containers or begun
     passed = initialized  # a later init container, or a regular one, shows that this one was done before
     to_start: list[int] = []
     to_kill: list[ContainerToKill] = []
@@ -185,17 +188,6 @@ def _step(
             return _START if passed else None
         return _sidecar(container, newest, probes)
     return None if newest is None or passed else _init(pod, container, status, newest)
-
-
-def _regular_container_exists(pod: V1Pod, status: RuntimePodStatus) -> bool:
-    """Tell whether a regular container is created or runs.
-
-    Exited ones do not count: after a reboot all have exited, and belong to an earlier sandbox.
-    """
-    newest = (status.newest(container.name) for container in pod.spec.containers)
-    return any(
-        found is not None and found.state in {ContainerState.CREATED, ContainerState.RUNNING} for found in newest
-    )
 
 
 def _init(pod: V1Pod, container: V1Container, status: RuntimePodStatus, newest: ContainerStatus) -> _Step:
