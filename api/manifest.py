@@ -16,10 +16,9 @@ from api.validation.pod import validate_metadata
 T = TypeVar("T", bound=V1Object)
 
 _LISTS: Final = ("ConfigMapList", "List", "PodList")
-_TEMPLATE: Final = "spec.template"
 _CONTROLLED: Final = {
     **dict.fromkeys(
-        ("DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"), _TEMPLATE
+        ("DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"), "spec.template"
     ),
     "CronJob": "spec.jobTemplate.spec.template",
 }

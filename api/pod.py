@@ -44,8 +44,6 @@ _OF_API_SERVER: Final = {
 }
 """Kubernetes' own words (its HasAPIObjectReference)."""
 
-_NO_CLAIMS: Final = "static pods may not reference resourceclaims"
-
 
 class V1EmptyDirVolume(V1Object):
     """An empty folder that exists as long as the pod; `medium` Memory makes it a tmpfs."""
@@ -189,7 +187,7 @@ class V1PodSpec(V1Object):
     )
     _refused: ClassVar[dict[str, str]] = {
         "hostnameOverride": "this node names a pod by its hostname",
-        "resourceClaims": _NO_CLAIMS,
+        "resourceClaims": "static pods may not reference resourceclaims",
         "resources": "this node limits containers, not pods",
         "runtimeClassName": "static pods may not reference runtimeclasses",
         "schedulingGates": "cannot be set for a pod with a node",

@@ -23,7 +23,6 @@ _INTEGER: Final = frozenset(
     )
 )
 _HUGE_PAGES: Final = "hugepages-"
-_NATIVE: Final = "kubernetes.io/"
 
 
 def validate_resources(resources: V1Resources, path: str) -> Iterator[FieldError]:
@@ -93,7 +92,7 @@ def _is_of_pages(name: str) -> bool:
 
 
 def _is_native(name: str) -> bool:
-    return "/" not in name or _NATIVE in name
+    return "/" not in name or "kubernetes.io/" in name
 
 
 def _is_extended(name: str) -> bool:

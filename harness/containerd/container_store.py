@@ -202,23 +202,19 @@ class ContainerStore:
         hidden = self.folder / f"{_REMOVED}{folder.path.name}"
         with suppress(FileNotFoundError):
             folder.path.rename(hidden)
-        _remove(hidden)
+        discard(hidden)
 
     def leftovers(self) -> list[ContainerFolder]:
         """Return folders of crashed calls, and those whose record cannot be read. No other call may be running."""
         whole = {folder.path for folder in self.all()}
         return [ContainerFolder(path) for path in self._paths() if path not in whole]
 
-    def discard(self, folder: ContainerFolder) -> None:
-        """Remove one of `leftovers`."""
-        _remove(folder.path)
-
     def _paths(self) -> list[Path]:
         return list(self.folder.iterdir()) if self.folder.exists() else []
 
 
-def _remove(folder: Path) -> None:
-    """Remove a folder; the rest of one that cannot be removed is among the leftovers."""
+def discard(folder: Path) -> None:
+    """Remove a container's files; the rest of a folder that cannot be removed is among the leftovers."""
     with suppress(OSError):
         remove_tree(folder)
 

@@ -23,7 +23,7 @@ from harness.containerd.container_states import (
     state_of,
     status_message,
 )
-from harness.containerd.container_store import ContainerFolder, ContainerRecord, ContainerStore, Exit
+from harness.containerd.container_store import ContainerFolder, ContainerRecord, ContainerStore, Exit, discard
 from harness.containerd.images import ImageConfig, Images
 from harness.containerd.process_settings import arguments_of
 from harness.containerd.processes import SHIM, kill_group, program, send_signal, wait_for_end
@@ -190,7 +190,7 @@ class Containers:
         """Remove leftovers of crashed calls and of killed shims; no other call may be running."""
         for folder in self._store.leftovers():
             self._end_leftovers(folder)
-            self._store.discard(folder)
+            discard(folder.path)
         for folder in self._store.all():
             self._state(folder)
 

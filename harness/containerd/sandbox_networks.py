@@ -53,10 +53,6 @@ class SandboxNetworks:
     observe: Callable[[Execution], None] | None = None
     warn: Callable[[str], None]
 
-    def folders(self) -> list[str]:
-        """Return the folders of plugins."""
-        return list(map(str, self.bin_dirs))
-
     def condition(self) -> RuntimeCondition:
         """Return the condition NetworkReady; its words are containerd's."""
         node = self.open_node()

@@ -45,7 +45,7 @@ class Sandboxes:
 
     def run(self, config: PodSandboxConfig) -> str:
         """Make a sandbox and return its ID. Raises RuntimeServiceError; then nothing remains, or an UNKNOWN sandbox."""
-        sandbox = new_sandbox(config, self._networks.folders())
+        sandbox = new_sandbox(config, list(map(str, self._networks.bin_dirs)))
         name = sandbox_name(sandbox)
         try:
             with self.store.reserved(sandbox, lambda known: sandbox_name(known) != name):

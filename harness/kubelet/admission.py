@@ -10,7 +10,6 @@ from harness.kubelet.pod_resources import pod_requests
 MAX_PODS: Final = 110
 """kubelet's default for `--max-pods`."""
 
-_OS_LABEL: Final = "kubernetes.io/os"
 _ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 -- compared, not listened at
 _CORE: Final = ("cpu", "memory", "ephemeral-storage")
 
@@ -41,7 +40,7 @@ def admit(pod: V1Pod, active: Iterable[V1Pod], node: NodeFacts) -> Rejection | N
     The first reason counts, in kubelet's order: the label for the operating system, resources, node selector, node
     name, host ports. The pod itself is not counted among the active ones.
     """
-    if pod.metadata.labels.get(_OS_LABEL, "linux") != "linux":
+    if pod.metadata.labels.get("kubernetes.io/os", "linux") != "linux":
         return Rejection(
             "PodOSSelectorNodeLabelDoesNotMatch",
             "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",

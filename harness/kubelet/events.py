@@ -73,7 +73,11 @@ class EventRecorder:
             event.count += 1
             event.last_timestamp = now
             events.append(event)
-            self._write(pod.metadata.uid, events[-_MAXIMUM:])
+            path = self._folder / pod.metadata.uid / _FILE
+            path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+            content = "".join(json.dumps(each.encode()) + "\n" for each in events[-_MAXIMUM:]).encode()
+            # To flush would cost a sync of the disk each time.
+            write_whole(str(path), content, mode=0o644, durable=False)
 
     def of(self, uid: str) -> list[Event]:
         """Return the events of a pod, the one that happened last at the end; unreadable lines are left out."""
@@ -86,9 +90,3 @@ class EventRecorder:
             with suppress(ValueError, CniError):
                 events.append(Event.decode(json.loads(line)))
         return events
-
-    def _write(self, uid: str, events: list[Event]) -> None:
-        path = self._folder / uid / _FILE
-        path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-        content = "".join(json.dumps(event.encode()) + "\n" for event in events).encode()
-        write_whole(str(path), content, mode=0o644, durable=False)  # to flush would cost a sync of the disk each time

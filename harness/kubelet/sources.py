@@ -211,7 +211,9 @@ def static_pod(pod: V1Pod, file: Path, node_name: str, *, suffix: bool = True) -
     has another pod. A UID in the manifest is kept. `suffix` adds the node's name to the pod's.
     """
     pod = pod.copy()
-    pod.metadata.uid = pod.metadata.uid or _hash(pod, file, node_name)
+    # 128 bits; kubelet's FNV-1a over Go's own print of a pod cannot be repeated here.
+    text = json.dumps([pod.encode(), node_name, str(file)], sort_keys=True)
+    pod.metadata.uid = pod.metadata.uid or hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
     if suffix:
         pod.metadata.name += f"-{node_name.lower()}"
     pod.metadata.namespace = pod.metadata.namespace or "default"
@@ -221,12 +223,6 @@ def static_pod(pod: V1Pod, file: Path, node_name: str, *, suffix: bool = True) -
     kept = [known for known in pod.spec.tolerations if _taint(known) != _taint(toleration)]
     pod.spec.tolerations = [*kept, toleration]
     return pod
-
-
-def _hash(pod: V1Pod, file: Path, node_name: str) -> str:
-    """Return 128 bits of hash in hexadecimal; kubelet's FNV-1a over Go's own print of a pod cannot be repeated here."""
-    text = json.dumps([pod.encode(), node_name, str(file)], sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _taint(toleration: V1Toleration) -> tuple[str, str, str, str]:

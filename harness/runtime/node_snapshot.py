@@ -18,13 +18,12 @@ NODE: Final = "node"
 
 THIS_HOST: Final = "/proc/self/ns/net"
 _NEW: Final = "new"
-_USUAL_NAMESPACE: Final = "default"
 
 
 def label_of(pod: str) -> str:
     """Return the label in a snapshot of a pod, such as `default/pod1`: `NAMESPACE:NAME` if the name is ambiguous."""
     namespace, _, name = pod.partition("/")
-    return name if namespace == _USUAL_NAMESPACE and name not in {NODE, FILES} else f"{namespace}:{name}"
+    return name if namespace == "default" and name not in {NODE, FILES} else f"{namespace}:{name}"
 
 
 def namespaces_of(node: Node, pods: Iterable[Pod]) -> dict[str, str]:

@@ -4,9 +4,10 @@ import ipaddress
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from harness.runtime.cached_pods import network_of
 from harness.runtime.pod_lifecycle import PodRuntime
 from harness.runtime.pod_view import host_links
-from harness.runtime.pods import PodNetwork, PodRecordError
+from harness.runtime.pods import PodRecordError
 from netlink.rtnl import Rtnl
 from netlink.sysctl import read_sysctl
 
@@ -69,8 +70,7 @@ def forwarding_that_stays() -> list[str]:
 def _links_in_use(runtime: PodRuntime) -> Iterator[str]:
     """Raises PodRecordError."""
     for cached in runtime.networks.cache.attachments():
-        known = PodNetwork(name=cached.network, ifname=cached.attachment.ifname, result=cached.result)
-        yield from host_links(known)
+        yield from host_links(network_of(cached))
     for pod in runtime.node.pods.all():
         for network in pod.networks:
             yield from host_links(network)

@@ -2,7 +2,6 @@
 
 import threading
 from dataclasses import dataclass, field
-from typing import Final
 
 from api.container import V1Container, V1Probe
 from api.pod import V1Pod
@@ -24,10 +23,6 @@ from harness.kubelet.probes.worker import (
 from harness.kubelet.status.runtime_pod_status import RuntimePodStatus, runtime_pod_status
 from harness.kubelet.sync.container_restart import should_container_be_restarted
 
-_NODE_ADDRESS: Final = "127.0.0.1"
-
-Key = tuple[str, str, str]
-
 
 @dataclass(frozen=True)
 class ProbeManager:
@@ -39,7 +34,7 @@ class ProbeManager:
     probes: Probes
     on_node: OnNode
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _workers: dict[Key, ProbeWorker] = field(default_factory=dict)
+    _workers: dict[tuple[str, str, str], ProbeWorker] = field(default_factory=dict)
 
     def add_pod(self, pod: V1Pod) -> None:
         """Begin the probes of a pod that have not begun."""
@@ -117,7 +112,7 @@ class _Probed:
     def execute(self, container_id: str) -> ProbeOutcome:
         service, on_node = self._manager.service, self._manager.on_node
         told = self._manager.records.status(self.uid)
-        ip = told.pod_ip if told is not None and told.pod_ip else _NODE_ADDRESS
+        ip = told.pod_ip if told is not None and told.pod_ip else "127.0.0.1"
         return probe_once(self.probe, self.container, container_id, ip, service=service, on_node=on_node)
 
     def unhealthy(self, message: str) -> None:

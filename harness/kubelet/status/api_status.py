@@ -127,7 +127,8 @@ def _set_started_and_ready(
         if init and not container.is_sidecar:
             status.ready = status.state.terminated is not None and status.state.terminated.exit_code == 0
         else:
-            status.ready = status.started and _is_ready(container, status, probes)
+            is_ready = probes.readiness.get(_runtime_id(status)) is ProbeResult.SUCCESS
+            status.ready = status.started and (container.readiness_probe is None or is_ready)
 
 
 def _is_started(container: V1Container, status: V1ContainerStatus, probes: Probes) -> bool:
@@ -138,10 +139,6 @@ def _is_started(container: V1Container, status: V1ContainerStatus, probes: Probe
         return result is ProbeResult.SUCCESS
     # After kubelet's own restart, `started` is that of its former run.
     return bool(status.started) or container.startup_probe is None
-
-
-def _is_ready(container: V1Container, status: V1ContainerStatus, probes: Probes) -> bool:
-    return container.readiness_probe is None or probes.readiness.get(_runtime_id(status)) is ProbeResult.SUCCESS
 
 
 def _runtime_id(status: V1ContainerStatus) -> str:

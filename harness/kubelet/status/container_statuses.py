@@ -58,8 +58,7 @@ def init_container_statuses(sources: StatusSources, old: Sequence[V1ContainerSta
     and the runtime has removed it.
     """
     pod, runtime = sources.pod, sources.status
-    known = (ContainerState.CREATED, ContainerState.RUNNING, ContainerState.EXITED)
-    initialized = any_regular_container(pod, runtime, *known)
+    initialized = any_regular_container(pod, runtime, *(set(ContainerState) - {ContainerState.UNKNOWN}))
     statuses: list[V1ContainerStatus] = []
     for container in pod.spec.init_containers:
         status = _from_runtime(sources, container, old)
@@ -135,9 +134,10 @@ def _without_attempt(pod: V1Pod, container: V1Container, before: V1ContainerStat
 
 def _converted(sources: StatusSources, attempt: ContainerStatus, before: V1ContainerStatus | None) -> V1ContainerStatus:
     container_id = f"{sources.runtime_name}://{attempt.id}"
+    count = attempt.annotations.get(RESTART_COUNT, "")  # missing if another program has created it
     status = V1ContainerStatus(
         name=attempt.metadata.name,
-        restart_count=_restart_count(attempt),
+        restart_count=int(count) if count.isascii() and count.isdigit() else attempt.metadata.attempt,
         image=attempt.image,
         image_id=attempt.image_ref,
         container_id=container_id,
@@ -195,12 +195,6 @@ def _apply_reason(sources: StatusSources, container: V1Container, status: V1Cont
     if status.state.terminated is not None:
         status.last_state = status.state
     status.state = V1ContainerState(waiting=V1StateWaiting(reason=reason.reason, message=reason.message))
-
-
-def _restart_count(attempt: ContainerStatus) -> int:
-    """Return the count in the container's annotation; its attempt if another program has created it."""
-    count = attempt.annotations.get(RESTART_COUNT, "")
-    return int(count) if count.isascii() and count.isdigit() else attempt.metadata.attempt
 
 
 def _time(nanoseconds: int) -> str:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from typing import Final
 
 from api.container import V1Container
 from api.formats import format_duration
@@ -14,9 +13,6 @@ from harness.kubelet.sync.backoff import Backoff
 
 Recorder = Callable[[str, str, str], None]
 """Records an event of a container: type, reason, message."""
-
-_ALWAYS: Final = "Always"
-_NEVER: Final = "Never"
 
 
 class ContainerImages:
@@ -35,13 +31,15 @@ class ContainerImages:
                 record(WARNING, "InspectFailed", message)
                 raise StartError("InvalidImageName", message)
             return None
-        name = _with_tag(container.image)
-        image = None if container.image_pull_policy == _ALWAYS else self._status(name, record)
+        last = container.image.rpartition("/")[2]
+        # As kubelet's applyDefaultImageTag.
+        name = container.image if ":" in last or "@" in last else f"{container.image}:latest"
+        image = None if container.image_pull_policy == "Always" else self._status(name, record)
         if image is not None:
             present = "already present on machine and can be accessed by the pod"
             record(NORMAL, "Pulled", f'Container image "{container.image}" {present}')
             return image
-        if container.image_pull_policy == _NEVER:
+        if container.image_pull_policy == "Never":
             message = f'Container image "{container.image}" is not present with pull policy of Never'
             record(WARNING, "ErrImageNeverPull", message)
             raise StartError("ErrImageNeverPull", message)
@@ -83,9 +81,3 @@ class ContainerImages:
             message = f'Failed to inspect image "{name}": {error}'
             record(WARNING, "InspectFailed", message)
             raise StartError("ImageInspectError", message) from error
-
-
-def _with_tag(image: str) -> str:
-    """Return the name with the tag `latest` unless it has a tag or a digest (kubelet's applyDefaultImageTag)."""
-    last = image.rpartition("/")[2]
-    return image if ":" in last or "@" in last else f"{image}:latest"
