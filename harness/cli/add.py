@@ -2,12 +2,12 @@
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from harness.cli.option_types import EXECUTABLE
-from harness.cli.options import Settings, complete_network, namespace_option, needs_root, verb
+from harness.cli.options import Settings, complete_network, namespace_option, verb
 from harness.cli.parallel import for_each_pod, jobs_option
 from harness.cli.traced_verb import record_option
 from harness.output import TextTable, say, seconds
@@ -19,7 +19,7 @@ _PREPARATION_S = 60.0
 _HEADINGS = ("POD", "INTERFACE", "ADDRESS", "GATEWAY", "BRIDGE", "TIME")
 
 
-@verb("add")
+@verb("add", root="makes network namespaces")
 @click.argument("pods", nargs=-1, required=True, metavar="POD...")
 @click.option(
     "--network",
@@ -81,16 +81,11 @@ def command(
     pods: tuple[str, ...],
     networks: tuple[str, ...],
     namespace: str,
-    ifname: str,
-    ports: tuple[str, ...],
-    ips: tuple[str, ...],
-    mac: str | None,
-    cni_args: tuple[str, ...],
-    capabilities: tuple[str, ...],
     preparation: Path | None,
     diff: bool,
     exist_ok: bool,
     jobs: int,
+    **asked: Any,  # noqa: ANN401 -- the fields of AddOptions
 ) -> int:
     """Make pods: a network namespace each, joined to networks.
 
@@ -104,14 +99,13 @@ def command(
     from harness.runtime.unserved_requests import unserved_requests
 
     settings.announces = True
-    needs_root("add", "makes network namespaces")
     names_once = list(dict.fromkeys(pods))
-    if len(names_once) > 1 and (ips or mac is not None or ports):
+    options = AddOptions(**asked)
+    if len(names_once) > 1 and (options.ips or options.mac is not None or options.ports):
         raise click.UsageError("--ip, --mac and -p are for one pod: two cannot have the same")
     wanted = [(namespace, name) for name in names_once]
     for each in wanted:
         check_pod(*each)
-    options = AddOptions(ifname, ports, ips, mac, cni_args, capabilities)
     plans = plan_networks(select_networks(settings, networks), options)
     for request in unserved_requests(plan.to_network() for plan in plans):
         say(f"Warning: {request.in_words()}")

@@ -2,12 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from harness.cli.option_types import named_folders
-from harness.cli.options import Settings, needs_root, verb
+from harness.cli.options import Settings, verb
 from harness.output import emit, say, write
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str | None) -> tu
     return tuple(numbers)
 
 
-@verb("bench")
+@verb("bench", root="makes network namespaces")
 @click.option(
     "--bin-dir",
     "folders",
@@ -54,12 +54,9 @@ def command(
     confs: tuple[Path, ...],
     serve: bool,
     quick: bool,
-    rounds: int | None,
-    pods: tuple[int, ...] | None,
-    at_once: tuple[int, ...] | None,
-    repetitions: int | None,
     save: Path | None,
     plots: tuple[Path, ...],
+    **extent: int | tuple[int, ...] | None,
 ) -> None:
     """Measure plugins, several suites in turns, and print how they compare.
 
@@ -72,16 +69,19 @@ def command(
     from harness.bench.suites import suites_of
     from harness.libcni.networks import read_network_file
 
-    needs_root("bench", "makes network namespaces")
     shared = [":".join(map(str, settings.bin_dirs))] if settings.bin_dirs else []
-    extent = _extent(quick, {"rounds": rounds, "pods": pods, "at_once": at_once, "repetitions": repetitions})
     # Errors of the output are found before the measurement, not after it.
     check_plots(plots)
     networks = [read_network_file(path) for path in confs]
     with suites_of(named_folders(folders or shared), serve=serve) as suites:
-        findings = run_bench(suites, networks, extent, state_dir=settings.state_dir, progress=say)
+        findings = run_bench(suites, networks, _extent(quick, extent), state_dir=settings.state_dir, progress=say)
     _write(findings, save, plots)
-    _print(findings, settings)
+    tables = list(findings.tables().values())
+    # A document is printed once, with whichever table.
+    for number, table in enumerate(tables if settings.is_table else tables[:1]):
+        if number:
+            write("")
+        emit(settings.output, findings.document(), table)
 
 
 # The shared option is one CNI_PATH; here each is a suite.
@@ -89,13 +89,12 @@ command.params = [param for param in command.params if param.name != "bin_dirs"]
 
 
 def _extent(quick: bool, wanted: dict[str, int | tuple[int, ...] | None]) -> "BenchExtent":
-    from dataclasses import asdict
+    from dataclasses import replace
 
     from harness.bench.measurements import QUICK, BenchExtent
 
-    return BenchExtent(
-        **asdict(QUICK if quick else BenchExtent()) | {key: value for key, value in wanted.items() if value is not None}
-    )
+    given: dict[str, Any] = {key: value for key, value in wanted.items() if value is not None}
+    return replace(QUICK if quick else BenchExtent(), **given)
 
 
 def _write(findings: "Findings", save: Path | None, plots: tuple[Path, ...]) -> None:
@@ -107,12 +106,3 @@ def _write(findings: "Findings", save: Path | None, plots: tuple[Path, ...]) -> 
         write_atomically(save, json.dumps(findings.document()).encode() + b"\n")
     if plots:
         plot(findings.recording, findings.names, [network.name for network in findings.networks], plots)
-
-
-def _print(findings: "Findings", settings: Settings) -> None:
-    tables = list(findings.tables().values())
-    # A document is printed once, with whichever table.
-    for number, table in enumerate(tables if settings.is_table else tables[:1]):
-        if number:
-            write("")
-        emit(settings.output, findings.document(), table)

@@ -3,12 +3,12 @@
 import click
 
 from harness.cli.kubelet_node import find_pod, node_pods
-from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
+from harness.cli.options import Settings, complete_pod, namespace_option, verb
 from harness.cli.parallel import for_each_pod, jobs_option
 from harness.output import TextTable
 
 
-@verb("check")
+@verb("check", root="looks into network namespaces")
 @click.argument("pods", nargs=-1, metavar="[POD]...", shell_complete=complete_pod)
 @namespace_option
 @jobs_option
@@ -22,7 +22,6 @@ def command(settings: Settings, *, pods: tuple[str, ...], namespace: str, jobs: 
     from harness.runtime.pod_view import interface
     from harness.runtime.pods import PodNetwork
 
-    needs_root("check", "looks into network namespaces")
     node = settings.existing_node(threads=jobs)
     wanted = [(namespace, name) for name in dict.fromkeys(pods)]
     if not wanted:

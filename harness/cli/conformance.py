@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from pathlib import Path
@@ -27,7 +27,6 @@ from harness.cli.privileges import obtain_privileges
 from harness.output import TextTable, emit, report_width, say, write
 
 if TYPE_CHECKING:
-    from harness.conformance.engine.examination import Examination
     from harness.conformance.finding import Finding
     from harness.conformance.known_failures import KnownFailures
     from harness.conformance.reproduce import Arguments
@@ -112,14 +111,18 @@ def command(
     with running as run, _folders(settings, run.networks) as bin_dirs:
         for path in filter(None, (*reports, junit, save_known)):
             writable_folder(path.parent)
-        with stopped_by_signals(run.options.stop) as interruption:
-            made = examine_suite(run, bin_dirs, interruption)
+        with stopped_by_signals(run.options.stop) as signals:
+            made = examine_suite(run, bin_dirs, signals)
     findings = made.findings
     if not findings and not made.cut_short:
         raise click.UsageError("none of these checks is for any of these plugins")
     arguments = options.arguments(ctx, settings.bin_dirs)
     examination = made.examination(run, began, arguments, build) if files or not settings.is_table else None
-    unwritten = _write_reports(examination, files) if examination and files else []
+    unwritten: list[str] = []
+    if examination and files:
+        from harness.conformance.report.formats import write_reports  # it takes long to import
+
+        unwritten = write_reports(examination, files)
     if save_known is not None:
         write_atomically(save_known, known_failures_file(findings).encode())
     if findings and settings.is_table:
@@ -131,13 +134,14 @@ def command(
         summed_up = summary(findings, known=known, cut_short=made.cut_short, files=written, width=width)
         write(f"\n{summed_up}", styled=True)
     elif findings and examination is not None:
-        _emit(examination, settings, failures=failures)
+        from harness.conformance.report.document import document
+
+        entire = document(examination, only_failures=failures, every_transcript=settings.verbose > 0)
+        emit(settings.output, entire, TextTable((), ()))
         _say_besides(findings, known, arguments)
     for message in unwritten:
         say(f"Error: {message}")
-    interruption.pass_on()
-    if made.error is not None:
-        raise made.error
+    made.pass_on(signals)
     return 1 if is_red(findings) or unwritten else 0
 
 
@@ -154,12 +158,6 @@ def _folders(settings: Settings, networks: "Sequence[NetworkList]") -> AbstractC
     if settings.bin_dirs:
         return nullcontext(settings.bin_dirs)
     return plugin_folders(settings, plugin_types(networks))
-
-
-def _write_reports(examination: "Examination", files: Mapping[Path, str]) -> list[str]:
-    from harness.conformance.report.formats import write_reports  # it takes long to import
-
-    return write_reports(examination, files)
 
 
 def _read_known(path: Path | None) -> "KnownFailures":
@@ -186,13 +184,6 @@ def _say_besides(findings: Sequence["Finding"], known: "KnownFailures", argument
     for finding in findings:
         for name, fact in kept_facts(finding, arguments):
             say(f"{finding.check.id}: {name}: {fact}")
-
-
-def _emit(examination: "Examination", settings: Settings, *, failures: bool) -> None:
-    from harness.conformance.report.document import document
-
-    entire = document(examination, only_failures=failures, every_transcript=settings.verbose > 0)
-    emit(settings.output, entire, TextTable((), ()))
 
 
 def _print_catalogue(options: ConformanceOptions, settings: Settings) -> None:

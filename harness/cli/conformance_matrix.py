@@ -78,14 +78,14 @@ def matrix(
             writable_folder(folder)
         suites: dict[str, Examination] = {}
         made = SuiteResult()
-        with stopped_by_signals(run.options.stop) as interruption:
+        with stopped_by_signals(run.options.stop) as signals:
             for name, bin_dirs in named.items():
                 began = datetime.now().astimezone()
                 # A suite that does not begin any more has no findings, and the reason.
                 made = (
-                    SuiteResult(error=made.error, cut_short=interruption.reason or made.cut_short)
+                    SuiteResult(error=made.error, cut_short="interrupted" if signals else made.cut_short)
                     if made.error
-                    else examine_suite(run, bin_dirs, interruption, lenient=True)
+                    else examine_suite(run, bin_dirs, signals, lenient=True)
                 )
                 suites[name] = made.examination(run, began, options.arguments(ctx, bin_dirs), built.get(name, ""))
     if not any(suite.findings or suite.cut_short for suite in suites.values()):
@@ -95,9 +95,7 @@ def matrix(
             write_folder(suite, reports / name)
     page = _page(matrix_of(suites), form or ("html" if save and save.suffix in (".html", ".htm") else "markdown"))
     _deliver(page, save, settings, suites)
-    interruption.pass_on()
-    if made.error is not None:
-        raise made.error
+    made.pass_on(signals)
 
 
 # The shared option is one CNI_PATH; here each is a suite.

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryFile
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import click
@@ -63,9 +63,7 @@ class Progress:
             self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -76,9 +74,12 @@ class Progress:
         self._failed += finding.is_red
         if finding.subject != self._subject:
             self._subject, self._began = finding.subject, time.monotonic()
-        rest = _rest(time.monotonic() - self._began, done, total)
-        if self._is_terminal:
-            self._write(f"{finding.subject}: {done}/{total}{rest} {finding.check.id} {finding.outcome}")
+        rest = ""
+        if _ENOUGH <= done < total:
+            # As long for each of the others; the clock begins with the first finding.
+            seconds = (time.monotonic() - self._began) / (done - 1) * (total - done)
+            rest = f", about {seconds:.0f} s left"
+        self._write(f"{finding.subject}: {done}/{total}{rest} {finding.check.id} {finding.outcome}")
         self._line = f"{done}/{total} checks of {finding.subject}, {self._failed} failed so far{rest}"
 
     def remark(self, message: str) -> None:
@@ -94,14 +95,6 @@ class Progress:
     def _write(self, text: str) -> None:
         if self._is_terminal:
             replace_line(text)
-
-
-def _rest(seconds: float, done: int, total: int) -> str:
-    """Return how long the other checks of a plugin will take if they are like those before; empty at its beginning."""
-    if done < _ENOUGH or done == total:
-        return ""
-    # The clock begins with the first finding.
-    return f", about {seconds / (done - 1) * (total - done):.0f} s left"
 
 
 @contextmanager
@@ -130,7 +123,7 @@ def conformance_run(
     networks = _networks(options, settings)
     there = [subject.type for network in networks for subject in subjects_of(network, (), profile=profile)]
     demand_known("--plugin", options.plugins, there)
-    of_checks = replace(_check_options(options, jobs), keeps=keeps)
+    of_checks = _check_options(options, jobs, keeps=keeps)
     with Progress() as progress:
         halting = threading.Lock()
 
@@ -165,7 +158,7 @@ def _networks(options: ConformanceOptions, settings: Settings) -> "list[NetworkL
     return [read_network_file(path) for path in options.confs] or select_networks(settings, options.names)
 
 
-def _check_options(options: ConformanceOptions, jobs: int) -> "CheckOptions":
+def _check_options(options: ConformanceOptions, jobs: int, *, keeps: bool) -> "CheckOptions":
     from harness.conformance.check_options import CheckOptions
 
     made = CheckOptions(
@@ -175,6 +168,7 @@ def _check_options(options: ConformanceOptions, jobs: int) -> "CheckOptions":
         threshold=threshold_of(options.fail_on, options.level),
         traffic=options.traffic,
         pod_interface=options.pod_interface,
+        keeps=keeps,
     )
     return replace(made, kills=options.points, killers=jobs) if options.chaos else made
 
@@ -188,38 +182,20 @@ def writable_folder(folder: Path) -> None:
         raise OSError(error.errno, error.strerror, str(folder.absolute())) from error
 
 
-class StopSignal:
-    """The first signal that asked for the end of a run, if one did."""
-
-    def __init__(self) -> None:
-        self.number: int | None = None
-
-    @property
-    def reason(self) -> str:
-        """The reason for the end of the run, empty if no signal asked for it."""
-        return "" if self.number is None else "interrupted"
-
-    def pass_on(self) -> None:
-        """Raise the signal again, for the handler of the whole program, which ends it with the signal's exit code."""
-        if self.number is not None:
-            signal.raise_signal(self.number)
-
-
 @contextmanager
-def stopped_by_signals(stop: "StopRequest") -> Iterator[StopSignal]:
-    """Have the signals that end the program stop the run in the block instead."""
-    interruption = StopSignal()
+def stopped_by_signals(stop: "StopRequest") -> Iterator[list[int]]:
+    """Have the signals that end the program stop the run in the block instead; the yielded list gets their numbers."""
+    arrived: list[int] = []
 
-    def ask(number: int, frame: "FrameType | None") -> None:
-        del frame
+    def ask(number: int, _: "FrameType | None") -> None:
         stop.ask()
-        if interruption.number is None:
-            interruption.number = number
+        arrived.append(number)
+        if len(arrived) == 1:
             with suppress(OSError):
                 os.write(sys.stderr.fileno(), _NOTICE)  # a signal may interrupt a write through a buffer
 
     with handled_by(ask):
-        yield interruption
+        yield arrived
 
 
 class SuiteResult(NamedTuple):
@@ -229,6 +205,13 @@ class SuiteResult(NamedTuple):
     left_for_good: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     error: Exception | None = None
     cut_short: str = ""
+
+    def pass_on(self, signals: Sequence[int]) -> None:
+        """Raise the first signal again, for the handler of the whole program, which ends it; or the error."""
+        if signals:
+            signal.raise_signal(signals[0])
+        if self.error is not None:
+            raise self.error
 
     def examination(self, run: "ConformanceRun", began: datetime, arguments: "Arguments", build: str) -> "Examination":
         """Return the record of the run. Raises OSError."""
@@ -247,9 +230,9 @@ class SuiteResult(NamedTuple):
 
 
 def examine_suite(
-    run: "ConformanceRun", bin_dirs: Sequence[Path], interruption: StopSignal, *, lenient: bool = False
+    run: "ConformanceRun", bin_dirs: Sequence[Path], signals: Sequence[int], *, lenient: bool = False
 ) -> SuiteResult:
-    """Return everything that was found, also if the run was stopped, or an error has ended it."""
+    """Return everything that was found, also if one of the `signals` has stopped the run, or an error has ended it."""
     findings: list[Finding] = []
     failure = None
     try:
@@ -257,5 +240,5 @@ def examine_suite(
     except Exception as error:  # noqa: BLE001 -- raised again after the report
         failure = error
     asked = "--fail-fast" if run.options.stop.is_requested else ""
-    cut_short = interruption.reason or (message_of(failure) if failure else asked)
+    cut_short = "interrupted" if signals else message_of(failure) if failure else asked
     return SuiteResult(findings, dict(run.left_for_good), failure, cut_short)

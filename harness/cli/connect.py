@@ -1,18 +1,19 @@
 """`cni-harness connect`: one more network for a pod that exists."""
 
 from dataclasses import replace
+from typing import Any
 
 import click
 
 from harness.cli.kubelet_node import node_pod
-from harness.cli.options import Settings, complete_network, complete_pod, namespace_option, needs_root, verb
+from harness.cli.options import Settings, complete_network, complete_pod, namespace_option, verb
 from harness.cli.traced_verb import record_option
 from harness.output import TextTable, say
 
 _HEADINGS = ("POD", "NETWORK", "INTERFACE", "ADDRESS", "GATEWAY")
 
 
-@verb("connect")
+@verb("connect", root="changes a network namespace")
 @click.argument("pod", shell_complete=complete_pod)
 @click.option("--network", required=True, metavar="NAME", shell_complete=complete_network, help="The network to join.")
 @namespace_option
@@ -29,10 +30,7 @@ def command(
     network: str,
     namespace: str,
     ifname: str | None,
-    ips: tuple[str, ...],
-    mac: str | None,
-    cni_args: tuple[str, ...],
-    capabilities: tuple[str, ...],
+    **asked: Any,  # noqa: ANN401 -- the other fields of AddOptions
 ) -> None:
     """Join a pod to one more network while its processes run, as `docker network connect` does.
 
@@ -44,9 +42,8 @@ def command(
     from harness.runtime.unserved_requests import unserved_requests
 
     settings.announces = True
-    needs_root("connect", "changes a network namespace")
     joining = node_pod(settings, namespace, pod)
-    options = AddOptions("net1" if ifname is None else ifname, (), ips, mac, cni_args, capabilities)
+    options = AddOptions("net1" if ifname is None else ifname, **asked)
     [plan] = plan_networks(select_networks(settings, [network]), options)
     for request in unserved_requests([plan.to_network()]):
         say(f"Warning: {request.in_words()}")

@@ -18,7 +18,7 @@ from harness.cli.kubelet_node import (
 )
 from harness.cli.manifest_pods import naming_remaining_pods
 from harness.cli.option_types import time_option
-from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
+from harness.cli.options import Settings, complete_pod, namespace_option, verb
 from harness.cli.parallel import for_each_pod
 from harness.cli.traced_verb import record_option
 from harness.output import TextTable
@@ -34,7 +34,7 @@ _JOBS = 8
 _MARGIN_S = 60.0  # beyond the grace period, for hooks, plugins and the removal of files
 
 
-@verb("delete")
+@verb("delete", root="ends containers")
 @click.argument("names", nargs=-1, metavar="[pod] POD...", callback=named_pods, shell_complete=complete_pod)
 @click.option("--all", "everything", is_flag=True, help="All pods, of every namespace.")
 @time_option("--grace-period", "Time between the stop signal and SIGKILL.  [default: the pod's own]", whole=True)
@@ -55,7 +55,6 @@ def command(
     A pod whose manifest is in the folder of a running `cni-harness kubelet` ends when that file is removed. After
     Ctrl-C stderr names the pods that stay.
     """
-    needs_root("delete", "ends containers")
     if bool(names) == everything:
         raise click.UsageError("name pods, or give --all")
     known = [pod for pod, _ in pods_on_record(settings)]
@@ -106,9 +105,10 @@ def end_pods(
     `grace_s` replaces the pods' own grace periods, in seconds. If a signal ends this, stderr names the pods that stay.
     """
     from harness.kubelet.pod_records import PodRecords
+    from harness.kubelet.sync.container_kill import grace_period
 
     records = PodRecords(settings.kubelet_paths())
-    until = time.monotonic() + _patience_s(wanted)
+    until = time.monotonic() + max(map(grace_period, wanted), default=0) + _MARGIN_S
 
     def is_over() -> bool:
         return not _remaining(settings, wanted) or time.monotonic() >= until
@@ -129,9 +129,3 @@ def end_pods(
 def _remaining(settings: Settings, wanted: "Sequence[V1Pod]") -> "list[V1Pod]":
     there = {pod.metadata.uid for pod, _ in pods_on_record(settings)}
     return [pod for pod in wanted if pod.metadata.uid in there]
-
-
-def _patience_s(wanted: "Sequence[V1Pod]") -> float:
-    from harness.kubelet.sync.container_kill import grace_period
-
-    return max(map(grace_period, wanted), default=0) + _MARGIN_S

@@ -8,7 +8,7 @@ import click
 from harness.cli.kubectl import age, named_pod
 from harness.cli.kubelet_node import is_running
 from harness.cli.manifest_pods import one_pod, requests_without_effect
-from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
+from harness.cli.options import Settings, complete_pod, namespace_option, verb
 from harness.output import TextTable, on_one_line, write
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _WIDTH_OF_CONTAINERS = 20
 """Columns before a value, in characters: `Restart Count:` of a container is the longest title."""
 
 
-@verb("describe")
+@verb("describe", root="reads the records of pods")
 @click.argument("pod", nargs=-1, required=True, metavar="[pod] POD", callback=named_pod, shell_complete=complete_pod)
 @namespace_option
 def command(settings: Settings, *, pod: str, namespace: str) -> int:
@@ -33,7 +33,6 @@ def command(settings: Settings, *, pod: str, namespace: str) -> int:
     from harness.kubelet.events import EventRecorder
     from harness.kubelet.server import pod_document
 
-    needs_root("describe", "reads the records of pods")
     described, status = one_pod(settings, namespace, pod)
     uid = described.metadata.uid
     events = EventRecorder(settings.kubelet_paths().pods).of(uid)

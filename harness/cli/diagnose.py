@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import Settings, cache_dir_option, complete_pod, namespace_option, needs_root, verb
+from harness.cli.options import Settings, cache_dir_option, complete_pod, namespace_option, verb
 from harness.output import TextTable, say
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from harness.views.diagnosis import Scope
 
 
-@verb("diagnose")
+@verb("diagnose", root="looks into network namespaces")
 @click.argument("pod", required=False, shell_complete=complete_pod)
 @cache_dir_option
 @namespace_option
@@ -28,7 +28,6 @@ def command(settings: Settings, *, pod: str | None, cache_dirs: tuple[Path, ...]
     """
     from harness.views.diagnosis import diagnose
 
-    needs_root("diagnose", "looks into network namespaces")
     node = settings.existing_node()
     faults, state = diagnose(_scope(settings, node, cache_dirs), warn=say)
     if pod is not None:

@@ -3,12 +3,12 @@
 import click
 
 from harness.cli.kubelet_node import node_pod
-from harness.cli.options import Settings, complete_network, complete_pod, namespace_option, needs_root, verb
+from harness.cli.options import Settings, complete_network, complete_pod, namespace_option, verb
 from harness.cli.traced_verb import record_option
 from harness.output import TextTable
 
 
-@verb("disconnect")
+@verb("disconnect", root="changes a network namespace")
 @click.argument("pod", shell_complete=complete_pod)
 @click.option("--network", required=True, metavar="NAME", shell_complete=complete_network, help="The network to leave.")
 @namespace_option
@@ -19,7 +19,6 @@ def command(settings: Settings, *, pod: str, network: str, namespace: str, ifnam
 
     If a plugin fails, the network stays on the pod's record, and this can be repeated.
     """
-    needs_root("disconnect", "changes a network namespace")
     leaving = node_pod(settings, namespace, pod)
     node = settings.existing_node()
     with node.in_use():

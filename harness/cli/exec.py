@@ -8,7 +8,7 @@ import click
 
 from harness.cli.kubectl import named_pod
 from harness.cli.kubelet_node import node_pod, open_runtime, pod_on_record, pods_on_record, runtime_endpoint_option
-from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
+from harness.cli.options import Settings, complete_pod, namespace_option, verb
 from harness.output import say
 from harness.runtime.resolv_conf import HOST_RESOLV_CONF
 
@@ -40,7 +40,7 @@ class _WithCommand(click.Command):
         return words
 
 
-@verb("exec", cls=_WithCommand)
+@verb("exec", cls=_WithCommand, root="enters a network namespace")
 @click.argument("pod", metavar="[pod/]POD", callback=named_pod, shell_complete=complete_pod)
 @click.argument("arguments", nargs=-1, required=True, metavar="[--] COMMAND...", type=click.UNPROCESSED)
 @click.option("-c", "--container", "name", default="", metavar="NAME", help="The container of a manifest's pod.")
@@ -64,7 +64,6 @@ def command(
     In a pod of `add`, only network and resolv.conf are the pod's, files are the node's. The command replaces this
     program: its exit code and signals are its own.
     """
-    needs_root("exec", "enters a network namespace")
     record = settings.open_node().pods.read(namespace, pod)
     if record is None and any(each.metadata.name == pod for each, _ in pods_on_record(settings)):
         return _in_container(settings, runtime_endpoint, (namespace, pod, name), arguments, tty=tty, stdin=stdin)

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
+from harness.cli.options import Settings, complete_pod, namespace_option, verb
 from harness.output import say, write
 
 if TYPE_CHECKING:
     from harness.views.explanation import Explanation
 
 
-@verb("explain", own_output=True)
+@verb("explain", own_output=True, root="looks into network namespaces")
 @click.argument("pod", shell_complete=complete_pod)
 @click.option(
     "-o",
@@ -41,7 +41,6 @@ def command(settings: Settings, *, pod: str, file: Path | None, recorded: str | 
     from harness.views.explanation import explain_run, page
     from harness.views.recorded_runs import RecordedRuns
 
-    needs_root("explain", "looks into network namespaces")
     check_pod(namespace, pod)
     node = settings.existing_node()
     title = f"{namespace}/{pod}"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.option_types import time_option
-from harness.cli.options import Settings, needs_root, only_networks_option, verb
+from harness.cli.options import Settings, only_networks_option, verb
 from harness.output import TextTable, say
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ _SHORT_ID = 12
 _MIN_AGE_S = 60.0
 
 
-@verb("gc")
+@verb("gc", root="deletes attachments")
 @only_networks_option
 @click.option("--dry-run", is_flag=True, help="Say what would be freed, and when; execute nothing.")
 @time_option(
@@ -53,7 +53,6 @@ def command(
     from harness.runtime.leftovers import survey
     from harness.runtime.node_snapshot import StateBefore
 
-    needs_root("gc", "deletes attachments")
     node = settings.open_node()
     if not node.exists():
         say(f"There is no node {node.name}: nothing to free")

@@ -4,11 +4,11 @@ import click
 
 from harness.cli.kubectl import POD_HEADINGS, listed_pods, pod_row
 from harness.cli.manifest_pods import every_pod
-from harness.cli.options import Settings, complete_pod, needs_root, verb
+from harness.cli.options import Settings, complete_pod, verb
 from harness.output import TextTable, say
 
 
-@verb("get")
+@verb("get", root="reads the records of pods")
 @click.argument("names", nargs=-1, metavar="[pods [POD...]]", callback=listed_pods, shell_complete=complete_pod)
 @click.option("-n", "--namespace", default="", metavar="NS", help="Only pods of this namespace.  [default: all]")
 def command(settings: Settings, *, names: tuple[str, ...], namespace: str) -> int:
@@ -19,7 +19,6 @@ def command(settings: Settings, *, names: tuple[str, ...], namespace: str) -> in
     """
     from harness.kubelet.server import pod_document
 
-    needs_root("get", "reads the records of pods")
     shown = [
         (pod, status)
         for pod, status in every_pod(settings)

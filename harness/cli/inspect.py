@@ -6,11 +6,11 @@ from typing import Any
 import click
 
 from harness.cli.kubelet_node import node_pod
-from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
+from harness.cli.options import Settings, complete_pod, namespace_option, verb
 from harness.output import TextTable
 
 
-@verb("inspect")
+@verb("inspect", root="looks into a network namespace")
 @click.argument("pod", shell_complete=complete_pod)
 @namespace_option
 def command(settings: Settings, *, pod: str, namespace: str) -> None:
@@ -21,7 +21,6 @@ def command(settings: Settings, *, pod: str, namespace: str) -> None:
     """
     from harness.runtime.pod_inspection import inspect_pod
 
-    needs_root("inspect", "looks into a network namespace")
     document = inspect_pod(settings.open_node(), node_pod(settings, namespace, pod))
     settings.emit(document, TextTable(("", pod), list(_rows(document))))
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import click
 
 from harness.cli.kubelet_node import RuntimeChoice, node_name, open_kubelet, runtime_options
-from harness.cli.options import Settings, needs_root, verb
+from harness.cli.options import Settings, verb
 from harness.output import say
 
 
-@verb("kubelet")
+@verb("kubelet", root="makes network namespaces and containers")
 @click.option(
     "--manifests",
     type=click.Path(path_type=Path),
@@ -30,7 +30,6 @@ def command(settings: Settings, *, manifests: Path | None, runtime: RuntimeChoic
     from harness.kubelet.sources import Sources
 
     settings.announces = True
-    needs_root("kubelet", "makes network namespaces and containers")
     paths = settings.kubelet_paths()
     sources = Sources(PodRecords(paths), manifests=manifests, node_name=node_name(settings), say=say)
     with open_kubelet(settings, runtime, alone=True) as assembled:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from api.pod import V1Pod
     from api.status import V1PodStatus
+    from harness.containerd.service import BuiltinRuntime
+    from harness.cri.remote.client import RemoteRuntime
     from harness.cri.service import ImageService, RuntimeService
     from harness.kubelet.assembly import Assembled
     from harness.runtime.pods import Pod, PodRecordError
@@ -116,12 +118,7 @@ def forget_endpoint(folder: Path) -> None:
 
 
 @contextmanager
-def open_kubelet(
-    settings: Settings,
-    choice: RuntimeChoice,
-    *,
-    alone: bool = False,
-) -> "Iterator[Assembled]":
+def open_kubelet(settings: Settings, choice: RuntimeChoice, *, alone: bool = False) -> "Iterator[Assembled]":
     """Yield a kubelet for the node, which is not started.
 
     `alone` takes the node's kubelet lock and takes over what an ended process left; without, nothing may be changed.
@@ -233,38 +230,33 @@ def pod_on_record(settings: Settings, namespace: str, name: str) -> "tuple[V1Pod
 def _runtime(
     settings: Settings, choice: RuntimeChoice, stack: ExitStack, *, take_over: bool
 ) -> "tuple[RuntimeService, ImageService]":
-    """Return the runtime's two services, traced if somebody records. Raises as `_untraced`."""
-    runtime, images = _untraced(settings, choice, stack, take_over=take_over)
+    """Return the runtime's two services, traced if somebody records.
+
+    Raises ClickException, OSError, RuntimeServiceError.
+    """
+    runtime: RemoteRuntime | BuiltinRuntime
+    if choice.endpoint:
+        runtime = _remote_runtime(settings, choice.endpoint, stack)
+    else:
+        runtime = _builtin_runtime(settings, choice.plugin_timeout, stack, take_over=take_over)
     if recorder() is None:
-        return runtime, images
+        return runtime, runtime.images
     from harness.cri.traced import traced_service
 
-    return traced_service(runtime), traced_service(images)
+    return traced_service(runtime), traced_service(runtime.images)
 
 
-def _untraced(
-    settings: Settings, choice: RuntimeChoice, stack: ExitStack, *, take_over: bool
-) -> "tuple[RuntimeService, ImageService]":
-    """Return the runtime's two services. Raises ClickException, OSError, RuntimeServiceError."""
+def _builtin_runtime(settings: Settings, timeout: float, stack: ExitStack, *, take_over: bool) -> "BuiltinRuntime":
+    """Return this program's own runtime; `timeout` is for a plugin, in seconds. Raises ClickException, OSError."""
     from harness.cli.execution_log import execution_logger
-
-    if choice.endpoint:
-        return _remote_runtime(settings, choice.endpoint, stack)
     from harness.containerd.sandbox_networks import SandboxNetworks
     from harness.containerd.service import BuiltinRuntime
 
     open_node = functools.partial(settings.open_node, threads=1)
     conf_dir, bin_dirs = _lists_and_plugins(settings, stack)
-    networks = SandboxNetworks(
-        open_node,
-        conf_dir,
-        bin_dirs,
-        timeout=choice.plugin_timeout,
-        observe=execution_logger(settings.verbose),
-        warn=say,
-    )
-    runtime = BuiltinRuntime(settings.open_node().folder, open_node, networks, take_over=take_over)
-    return runtime, runtime.images
+    observe = execution_logger(settings.verbose)
+    networks = SandboxNetworks(open_node, conf_dir, bin_dirs, timeout=timeout, observe=observe, warn=say)
+    return BuiltinRuntime(settings.open_node().folder, open_node, networks, take_over=take_over)
 
 
 def _lists_and_plugins(settings: Settings, stack: ExitStack) -> tuple[Path, tuple[Path, ...]]:
@@ -285,8 +277,8 @@ def _lists_and_plugins(settings: Settings, stack: ExitStack) -> tuple[Path, tupl
     return conf_dir, (*folders, own) if own.is_dir() and own not in folders else folders
 
 
-def _remote_runtime(settings: Settings, endpoint: str, stack: ExitStack) -> "tuple[RuntimeService, ImageService]":
-    """Return the services of a runtime behind a socket, limited to the pods of this node's folder.
+def _remote_runtime(settings: Settings, endpoint: str, stack: ExitStack) -> "RemoteRuntime":
+    """Return the runtime behind a socket, limited to the pods of this node's folder.
 
     Raises ClickException if the client's packages are missing, RuntimeServiceError.
     """
@@ -295,5 +287,4 @@ def _remote_runtime(settings: Settings, endpoint: str, stack: ExitStack) -> "tup
     except ModuleNotFoundError as error:
         message = f"--runtime-endpoint needs the Python package {error.name}: pip install 'cni-harness[cri]'"
         raise click.ClickException(message) from None
-    remote = stack.enter_context(RemoteRuntime(endpoint, owner=str(settings.open_node().folder)))
-    return remote, remote.images
+    return stack.enter_context(RemoteRuntime(endpoint, owner=str(settings.open_node().folder)))

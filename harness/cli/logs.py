@@ -11,7 +11,7 @@ import click
 from harness.cli.kubectl import named_pod
 from harness.cli.kubelet_node import pods_on_record
 from harness.cli.manifest_pods import one_pod
-from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
+from harness.cli.options import Settings, complete_pod, namespace_option, verb
 from harness.files import open_regular
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _LOOK_S = 0.2
 _CRI_FIELDS = 4
 
 
-@verb("logs")
+@verb("logs", root="reads the records of pods")
 @click.argument("pod", metavar="[pod/]POD", callback=named_pod, shell_complete=complete_pod)
 @click.option("-c", "--container", "name", default="", metavar="NAME", help="The container.  [default: the first]")
 @click.option("-f", "--follow", is_flag=True, help="Go on with each new line, until the container ends.")
@@ -45,7 +45,6 @@ def command(
     """Print the output of a pod's container, as `kubectl logs` does."""
     from harness.kubelet.paths import log_attempts
 
-    needs_root("logs", "reads the records of pods")
     found, status = one_pod(settings, namespace, pod)
     container = _container(found, name)
     folder = settings.kubelet_paths().log(found, container, 0).parent

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass, field
+from functools import wraps
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -200,16 +201,24 @@ def verb(
     *,
     makes_folders: bool = False,
     own_output: bool = False,
+    root: str = "",
     cls: type[click.Command] = click.Command,
     **attributes: Any,  # noqa: ANN401 -- click's own
 ) -> Callable[[Callable[..., object]], Any]:
     """Make a function a command, with the shared options after its own; its first argument is the Settings.
 
-    A command with `own_output` has an option -o of its own in place of the shared one.
+    A command with `own_output` has an option -o of its own in place of the shared one. `root` is the reason why a verb
+    needs root, as for `needs_root`.
     """
 
     def decorate(function: Callable[..., object]) -> click.Command:
-        carry_out = click.make_pass_decorator(Settings, ensure=True)(traceable(name, function, say))
+        @wraps(function)
+        def as_root(settings: Settings, **arguments: Any) -> object:  # noqa: ANN401 -- the verb's own
+            if root:
+                needs_root(name, root)
+            return function(settings, **arguments)
+
+        carry_out = click.make_pass_decorator(Settings, ensure=True)(traceable(name, as_root, say))
         command = click.command(name, cls=cls, **attributes)(carry_out)
         shared = shared_options(makes_folders=makes_folders)
         command.params += [option for option in shared if not (own_output and option.name == "output")]

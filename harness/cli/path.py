@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import Settings, cache_dir_option, complete_pod, namespace_option, needs_root, verb
+from harness.cli.options import Settings, cache_dir_option, complete_pod, namespace_option, verb
 from harness.output import TextTable, say
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ _UNSPECIFIED: dict[int, IPv4Address | IPv6Address] = {4: IPv4Address(0), 6: IPv6
 _HIGHEST_PORT = 65535
 
 
-@verb("path")
+@verb("path", root="looks into network namespaces")
 @click.argument("pod", shell_complete=complete_pod)
 @click.argument("target", metavar="POD|ADDRESS", shell_complete=complete_pod)
 @click.option(
@@ -53,7 +53,6 @@ def command(
     from harness.views.path import find_path
     from harness.views.path_network import PathNamespaces
 
-    needs_root("path", "looks into network namespaces")
     number, protocol = _port(port)
     node = settings.existing_node()
     with closing(PathNamespaces(node, known_attachments(node, cache_dirs=cache_dirs, warn=say))) as namespaces:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import Settings, cache_dir_option, needs_root, only_networks_option, verb, warn
+from harness.cli.options import Settings, cache_dir_option, only_networks_option, verb, warn
 from harness.cli.parallel import jobs_option_for
 from harness.output import TextTable, say, seconds
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from harness.runtime.node_repair import NodeRepair
 
 
-@verb("repair")
+@verb("repair", root="changes the node's firewall and links")
 @only_networks_option
 @cache_dir_option
 @click.option("--watch", is_flag=True, help="Go on: repair whenever tables, chains' rules or bridges are deleted.")
@@ -37,7 +37,6 @@ def command(settings: Settings, *, names: tuple[str, ...], cache_dirs: tuple[Pat
     from harness.libcni.execute import Executor
     from harness.runtime.node_repair import NodeRepair
 
-    needs_root("repair", "changes the node's firewall and links")
     node = settings.existing_node(threads=jobs)
     executor = Executor(
         settings.usual_bin_dirs(node, warn), observe=execution_logger(settings.verbose), place=node.shell_words()

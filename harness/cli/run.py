@@ -20,7 +20,7 @@ from harness.cli.kubelet_node import (
 )
 from harness.cli.manifest_pods import naming_remaining_pods
 from harness.cli.option_types import time_option
-from harness.cli.options import Settings, needs_root, verb
+from harness.cli.options import Settings, verb
 from harness.cli.readiness import POLL_S, ReadinessTimes, ReadinessWatch, progress
 from harness.cli.traced_verb import record_option
 from harness.output import TextTable, say
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from harness.kubelet.assembly import Assembled
 
 
-@verb("run")
+@verb("run", root="makes network namespaces and containers")
 @click.option(
     "-f",
     "--filename",
@@ -57,7 +57,6 @@ def command(
     from harness.kubelet.pod_records import PodRecords
 
     settings.announces = True
-    needs_root("run", "makes network namespaces and containers")
     pods, config_maps = _manifests(settings, paths)
     choose_endpoint(settings.open_node().folder, runtime.endpoint)
     records = PodRecords(settings.kubelet_paths())

@@ -3,11 +3,11 @@
 import click
 
 from harness.cli.option_types import time_option
-from harness.cli.options import Settings, needs_root, verb
+from harness.cli.options import Settings, verb
 from launch.installation import DEFAULT_SOCKET
 
 
-@verb("serve")
+@verb("serve", root="does what root's plugins ask for")
 @click.option("--socket", default=DEFAULT_SOCKET, show_default=True, help="The launchers' socket, set by `install`.")
 @click.option("--workers", type=click.IntRange(min=1), default=4, show_default=True, help="Ready for calls.")
 @click.option("--most", type=click.IntRange(min=1), default=32, show_default=True, help="If others wait.")
@@ -24,7 +24,6 @@ def command(_: Settings, *, socket: str, workers: int, most: int, limit: int, id
 
     from launch.installation import command as command_of
 
-    needs_root("serve", "does what root's plugins ask for")
     options = {"--socket": Path(socket).absolute(), "--workers": workers, "--most": most, "--limit": limit}
     if idle_exit:
         options["--idle-exit"] = idle_exit

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.kubelet_node import node_pod, node_pods
-from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
+from harness.cli.options import Settings, complete_pod, namespace_option, verb
 from harness.output import TextTable, say
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ _COUNTED = ("sysctls",)
 """Shown as a number: sysctls are hundreds, and most have their value of the machine's start."""
 
 
-@verb("snapshot")
+@verb("snapshot", root="looks into network namespaces")
 @click.option(
     "--pod",
     "pods",
@@ -53,7 +53,6 @@ def command(
     from harness.runtime.sandbox_life import SandboxState
     from harness.snapshot import take
 
-    needs_root("snapshot", "looks into network namespaces")
     folders = tuple(folder.absolute() for folder in folders)
     if paths and pods:
         raise click.UsageError("--netns is in place of the node and its pods: it does not go with --pod")

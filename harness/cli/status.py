@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.options import Settings, needs_root, only_networks_option, verb
+from harness.cli.options import Settings, only_networks_option, verb
 from harness.output import TextTable, say
 
 if TYPE_CHECKING:
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from harness.libcni.networks import NetworkError
 
 
-@verb("status")
+@verb("status", root="runs plugins, which look at the node's network")
 @only_networks_option
 def command(settings: Settings, *, names: tuple[str, ...]) -> int:
     """Ask the plugins of each network for their STATUS. The exit code is 1 if a network is not ready.
@@ -23,7 +23,6 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
     from harness.libcni.execute import PluginError
     from harness.runtime.pod_lifecycle import PodRuntime
 
-    needs_root("status", "runs plugins, which look at the node's network")
     node = settings.existing_node()
     broken: list[NetworkError] = []
     networks = select_networks(settings, names) if names else configured_networks(settings, on_error=broken.append)

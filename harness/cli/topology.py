@@ -4,13 +4,13 @@ from pathlib import Path
 
 import click
 
-from harness.cli.options import Settings, cache_dir_option, needs_root, verb
+from harness.cli.options import Settings, cache_dir_option, verb
 from harness.output import TextTable, say, write
 
 _FORMATS = ("tree", "dot", "mermaid", "svg")
 
 
-@verb("topology")
+@verb("topology", root="looks into network namespaces")
 @click.option(
     "--format",
     "form",
@@ -30,7 +30,6 @@ def command(settings: Settings, *, form: str, cache_dirs: tuple[Path, ...]) -> N
     from harness.views.topology_svg import svg
     from harness.views.topology_text import dot, mermaid, tree
 
-    needs_root("topology", "looks into network namespaces")
     node = settings.existing_node()
     topology = read_topology(node, cache_dirs=cache_dirs, warn=say)
     for line in topology.missing:
