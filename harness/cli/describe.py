@@ -103,23 +103,17 @@ def _container(container: "V1Container", status: "V1ContainerStatus | None") -> 
 
 
 def _state(title: str, state: "V1ContainerState") -> Iterator[str]:
-    if state.running is not None:
-        yield _line(title, "Running", 4)
-        yield _line("Started", state.running.started_at, 6)
-    elif state.terminated is not None:
-        yield _line(title, "Terminated", 4)
-        yield _line("Reason", state.terminated.reason, 6)
-        if state.terminated.message:
-            yield _line("Message", state.terminated.message, 6)
-        yield _line("Exit Code", str(state.terminated.exit_code), 6)
-        yield _line("Started", state.terminated.started_at, 6)
-        yield _line("Finished", state.terminated.finished_at, 6)
-    else:
-        yield _line(title, "Waiting", 4)
-        if state.waiting is not None and state.waiting.reason:
-            yield _line("Reason", state.waiting.reason, 6)
-        if state.waiting is not None and state.waiting.message:
-            yield _line("Message", state.waiting.message, 6)
+    running, ended, waiting = state.running, state.terminated, state.waiting
+    told = [("Reason", waiting.reason), ("Message", waiting.message)] if waiting is not None else []
+    word, facts = "Waiting", [(name, value) for name, value in told if value]
+    if running is not None:
+        word, facts = "Running", [("Started", running.started_at)]
+    elif ended is not None:
+        word, facts = "Terminated", [("Reason", ended.reason)]
+        facts += [("Message", ended.message)] if ended.message else []
+        facts += [("Exit Code", str(ended.exit_code)), ("Started", ended.started_at), ("Finished", ended.finished_at)]
+    yield _line(title, word, 4)
+    yield from (_line(name, value, 6) for name, value in facts)
 
 
 def _events(events: "list[Event]") -> Iterator[str]:

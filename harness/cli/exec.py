@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from harness.cli.kubectl import named_pod
-from harness.cli.kubelet_node import node_pod, open_runtime, pod_on_record, pods_on_record, runtime_endpoint_option
+from harness.cli.kubelet_node import node_pod, open_runtime, pods_on_record, runtime_endpoint_option
 from harness.cli.options import Settings, complete_pod, namespace_option, verb
 from harness.output import say
 from harness.runtime.resolv_conf import HOST_RESOLV_CONF
@@ -93,7 +93,9 @@ def _in_container(
     from harness.kubelet.labels import CONTAINER_NAME, POD_UID
 
     namespace, pod, name = where
-    found, _ = pod_on_record(settings, namespace, pod)
+    on_record = {(each.metadata.namespace, each.metadata.name): each for each, _ in pods_on_record(settings)}
+    if (found := on_record.get((namespace, pod))) is None:
+        raise click.ClickException(f"there is no pod {namespace}/{pod}")
     container = name or found.spec.containers[0].name
     with open_runtime(settings, endpoint) as (service, _):
         labels = {POD_UID: found.metadata.uid, CONTAINER_NAME: container}

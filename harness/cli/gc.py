@@ -84,11 +84,8 @@ def command(
         "networks": [_document(each) for each in collections],
         "strays": [each._asdict() for each in found.strays],
     }
-    rows = [
-        [each.network, str(each.valid), str(len(each.kept)), _names(each.deleted), _outcome(each)]
-        for each in collections
-    ]
-    settings.emit(document, TextTable(("NETWORK", "VALID", "KEPT", "DELETED", "GC"), rows, "GC"), freed)
+    headings = ("NETWORK", "VALID", "KEPT", "DELETED", "GC")
+    settings.emit(document, TextTable(headings, list(map(_row, collections)), "GC"), freed)
     return 1 if any(each.error for each in collections) else 0
 
 
@@ -136,11 +133,9 @@ def _traced(known: "TracedAttachment") -> dict[str, Any]:
     }
 
 
-def _names(known: "Sequence[TracedAttachment]") -> str:
-    return ", ".join(f"{each.container_id[:_SHORT_ID]}/{each.ifname}" for each in known)
-
-
-def _outcome(done: "Collection") -> str:
+def _row(done: "Collection") -> list[str]:
+    deleted = ", ".join(f"{each.container_id[:_SHORT_ID]}/{each.ifname}" for each in done.deleted)
+    outcome = f"{len(done.waiting)} waiting" if done.waiting else "ok"
     if done.error or done.is_disabled:
-        return done.error or "disabled"
-    return f"{len(done.waiting)} waiting" if done.waiting else "ok"
+        outcome = done.error or "disabled"
+    return [done.network, str(done.valid), str(len(done.kept)), deleted, outcome]

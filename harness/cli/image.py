@@ -9,7 +9,6 @@ from harness.cli.options import Settings, needs_root, verb
 from harness.output import TextTable
 
 if TYPE_CHECKING:
-    from harness.containerd.images import Images
     from harness.cri.messages import Image
 
 _SHORT_ID = 12
@@ -24,7 +23,12 @@ def command(settings: Settings, *, action: str, names: tuple[str, ...]) -> int:
     `load` takes OCI image layouts, as folders or archives, and archives of `docker save`. Nothing is fetched from a
     registry.
     """
-    images = _images(settings)
+    from harness.containerd.container_store import ContainerStore
+    from harness.containerd.images import Images
+
+    folder = settings.open_node().folder
+    containers = ContainerStore(folder)
+    images = Images(folder, lambda: {each.record().image_id for each in containers.all()})
     if action != "list":
         needs_root(f"image {action}", "unpacks files of any owner")
         if not names:
@@ -39,15 +43,6 @@ def command(settings: Settings, *, action: str, names: tuple[str, ...]) -> int:
     else:
         _show(settings, images.list_images())
     return 0
-
-
-def _images(settings: Settings) -> "Images":
-    from harness.containerd.container_store import ContainerStore
-    from harness.containerd.images import Images
-
-    folder = settings.open_node().folder
-    containers = ContainerStore(folder)
-    return Images(folder, lambda: {each.record().image_id for each in containers.all()})
 
 
 def _show(settings: Settings, images: "list[Image]") -> None:

@@ -43,9 +43,13 @@ def _rows(document: dict[str, Any]) -> Iterator[list[str]]:
         ifname = f" as {network['ifname']}" if network["compared"] else " (reports no interface)"
         yield ["network", network["name"] + ifname]
         yield ["chain", " → ".join(map(_plugin_words, network["plugins"]))]
-        yield from (["result", _compared_words(each)] for each in network["compared"])
+        for each in network["compared"]:
+            wrong = f": the kernel {each['mismatch']}" if each["mismatch"] else ""
+            yield ["result", f"{'! ' if wrong else ''}{each['fact']}{wrong}"]
     yield from (["link", _link_words(link)] for link in document["kernel"]["links"])
-    yield from (["route", _route_words(route)] for route in document["kernel"]["routes"])
+    for route in document["kernel"]["routes"]:
+        via = f" via {route['gw']}" if "gw" in route else ""
+        yield ["route", f"{route['dst']}{via} dev {route['dev']}"]
     # Two networks of a pod may have one bridge.
     host_links = {link["name"]: link for network in document["networks"] for link in network["hostLinks"]}
     yield from (["node link", _link_words(link)] for link in host_links.values())
@@ -57,16 +61,7 @@ def _plugin_words(plugin: dict[str, str]) -> str:
     return f"{plugin['type']}{delegate} ({plugin['executable'] or 'no executable'})"
 
 
-def _compared_words(compared: dict[str, str]) -> str:
-    return f"! {compared['fact']}: the kernel {compared['mismatch']}" if compared["mismatch"] else compared["fact"]
-
-
 def _link_words(link: dict[str, Any]) -> str:
     port = f" port of {link['portOf']}," if "portOf" in link else ""
     addresses = ", ".join(link["addresses"]) or "no address"
     return f"{link['name']}: {'up' if link['up'] else 'down'},{port} {link['mac']}, mtu {link['mtu']}: {addresses}"
-
-
-def _route_words(route: dict[str, Any]) -> str:
-    via = f" via {route['gw']}" if "gw" in route else ""
-    return f"{route['dst']}{via} dev {route['dev']}"

@@ -219,14 +219,6 @@ def node_pod(settings: Settings, namespace: str, name: str) -> "Pod":
     return pod
 
 
-def pod_on_record(settings: Settings, namespace: str, name: str) -> "tuple[V1Pod, V1PodStatus]":
-    """Return one pod. Raises ClickException if kubelet has none of that name."""
-    for pod, status in pods_on_record(settings):
-        if (pod.metadata.namespace, pod.metadata.name) == (namespace, name):
-            return pod, status
-    raise click.ClickException(f"there is no pod {namespace}/{name}")
-
-
 def _runtime(
     settings: Settings, choice: RuntimeChoice, stack: ExitStack, *, take_over: bool
 ) -> "tuple[RuntimeService, ImageService]":

@@ -17,7 +17,6 @@ from harness.files import open_regular
 if TYPE_CHECKING:
     from api.container import V1Container
     from api.pod import V1Pod
-    from api.status import V1PodStatus
 
 _LOOK_S = 0.2
 _CRI_FIELDS = 4
@@ -49,7 +48,10 @@ def command(
     container = _container(found, name)
     folder = settings.kubelet_paths().log(found, container, 0).parent
     attempts = log_attempts(folder)
-    waits = _waits(status, container.name)
+    statuses = (*status.container_statuses, *status.init_container_statuses)
+    states = [(each.state, each.last_state) for each in statuses if each.name == container.name]
+    # The container has ended, and is to be started again.
+    waits = any(state.waiting is not None and last.terminated is not None for state, last in states)
     if len(attempts) < 1 + (previous and not waits):
         what = "previous terminated container" if previous else "container"
         raise click.ClickException(f'{what} "{container.name}" in pod "{pod}" not found: it has no log')
@@ -84,22 +86,12 @@ def _is_over(settings: Settings, pod: "V1Pod", container: str, attempt: int) -> 
 
 
 def _container(pod: "V1Pod", name: str) -> "V1Container":
-
     if not pod.spec.containers:
         raise click.ClickException(f"pod {pod.metadata.name} has no containers: `cni-harness add` made it")
     if (found := pod.spec.container(name or pod.spec.containers[0].name)) is not None:
         return found
     known = ", ".join(each.name for each in pod.spec.all_containers())
     raise click.ClickException(f"container {name} is not valid for pod {pod.metadata.name}; there are {known}")
-
-
-def _waits(status: "V1PodStatus", name: str) -> bool:
-    """Tell whether a container has ended and is to be started again."""
-    statuses = [*status.container_statuses, *status.init_container_statuses]
-    return any(
-        each.name == name and each.state.waiting is not None and each.last_state.terminated is not None
-        for each in statuses
-    )
 
 
 def _followed(log: Path, offset: int, has_ended: Callable[[], bool]) -> Iterator[bytes]:

@@ -41,7 +41,9 @@ def pods_at_present(settings: Settings) -> "list[tuple[V1Pod, V1PodStatus]]":
             return [(pod, unattended_status(pod, status, service)) for pod, status in told]
     except (RuntimeServiceError, OSError, click.ClickException) as error:
         say(f"Warning: no kubelet runs, and the runtime gives no answer: {message_of(error)}")
-        say(f"Warning: the newest status is {_age_of_newest(settings)} old")
+        files = settings.kubelet_paths().pods.glob("*/status.json")
+        newest = max((file.stat().st_mtime for file in files), default=0.0)
+        say(f"Warning: the newest status is {age(datetime.fromtimestamp(newest, UTC).isoformat())} old")
         return told
 
 
@@ -119,13 +121,6 @@ def reading_runtime(settings: Settings) -> "Iterator[RuntimeService]":
         return
     networks = SandboxNetworks(settings.open_node, folder, (), warn=say)
     yield BuiltinRuntime(folder, settings.open_node, networks, take_over=False)
-
-
-def _age_of_newest(settings: Settings) -> str:
-    """Return how long ago a kubelet wrote the newest status."""
-    files = settings.kubelet_paths().pods.glob("*/status.json")
-    newest = max((file.stat().st_mtime for file in files), default=0.0)
-    return age(datetime.fromtimestamp(newest, UTC).isoformat())
 
 
 @contextmanager

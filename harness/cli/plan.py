@@ -50,7 +50,10 @@ def plan_networks(networks: Sequence[NetworkList], options: AddOptions) -> list[
     to every network; options overrule them.
     """
     _check(options)
-    shared_args = _environment_args(options.environ) | _pairs(options.cni_args)
+    try:
+        shared_args = parse_cni_args(options.environ.get("CNI_ARGS", "")) | _pairs(options.cni_args)
+    except CniError as error:
+        raise PlanError(f"CNI_ARGS in the environment: {error}") from None
     shared_capabilities = _environment_capabilities(options.environ) | _capabilities(options.capabilities)
     plans = []
     for index, network in enumerate(networks):
@@ -127,13 +130,6 @@ def _ask_addresses(
             raise PlanError(
                 f"-p {options.ports[0]}: no plugin of network {network.name} has the capability portMappings"
             )
-
-
-def _environment_args(environ: Mapping[str, str]) -> dict[str, str]:
-    try:
-        return parse_cni_args(environ.get("CNI_ARGS", ""))
-    except CniError as error:
-        raise PlanError(f"CNI_ARGS in the environment: {error}") from None
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:

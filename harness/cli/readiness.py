@@ -88,16 +88,12 @@ class ReadinessWatch:
         return [event for event in self._events.of(uid) if event not in self._before[uid]]
 
     def _is_settled(self, seen: _Seen) -> bool:
-        from harness.kubelet.status.readiness import failure_of, is_ready
+        """Tell whether a pod has failed, or its containers have run for long enough: one may end after its start."""
+        from harness.kubelet.status.readiness import failure_of, is_ready, is_running_for, running_containers
 
-        if failure_of(seen.status, seen.events):
-            return True
-        return is_ready(seen.status) and self._is_lasting(seen)
-
-    def _is_lasting(self, seen: _Seen) -> bool:
-        """Tell whether the same containers have run for long enough: a container may end right after its start."""
-        from harness.kubelet.status.readiness import is_running_for, running_containers
-
+        has_failed = failure_of(seen.status, seen.events) is not None
+        if has_failed or not is_ready(seen.status):
+            return has_failed
         running, now = running_containers(seen.status), time.monotonic()
         since = self._ready_since.get(seen.pod.metadata.uid)
         if since is None or since[0] != running:
@@ -139,27 +135,22 @@ class ReadinessWatch:
 
     def _log_lines(self, pod: "V1Pod", failure: "Failure") -> list[str]:
         """Return the command that shows the log of a container, and the end of that log."""
+        from harness.kubelet.paths import last_lines, log_attempts
+
         if not failure.container:
             return []
         words = [self._node.program(), "logs", *(["-p"] if failure.previous else []), pod.metadata.name]
         if pod.metadata.namespace != "default":
             words += ["--namespace", pod.metadata.namespace]
         command = " ".join([*words, "-c", failure.container])
-        shown = [f"    {printable(line)[:_LINE]}" for line in self._end_of_log(pod, failure.container)]
-        if not shown:
-            return [f"  its log is empty: {command}"]
-        return [f"  the end of its log ({command}):", *shown]
-
-    def _end_of_log(self, pod: "V1Pod", container: str) -> list[str]:
-        from harness.kubelet.paths import last_lines, log_attempts
-
-        found = pod.spec.container(container)
-        if found is None:
-            return []
-        attempts = log_attempts(self._paths.log(pod, found, 0).parent)
+        found = pod.spec.container(failure.container)
+        attempts = log_attempts(self._paths.log(pod, found, 0).parent) if found is not None else []
+        lines: list[str] = []
         with suppress(OSError):
-            return last_lines(attempts[-1], _LOG_LINES) if attempts else []
-        return []
+            lines = last_lines(attempts[-1], _LOG_LINES) if attempts else []
+        if not lines:
+            return [f"  its log is empty: {command}"]
+        return [f"  the end of its log ({command}):", *(f"    {printable(line)[:_LINE]}" for line in lines)]
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from skel.versions import REFERENCE_RELEASE, SUPPORTED
 _TIMEOUT_S = 5.0
 _AT_ONCE = 8
 _ABOUT = re.compile(r"^CNI \S+ plugin (?:version )?v?(\S+)$", re.MULTILINE)
-"""The line that plugins built on a skeleton print on stderr if CNI_COMMAND is missing."""
+"""The line that plugins built on a skeleton print on stderr if CNI_COMMAND is missing, with their release."""
 
 
 @verb("version")
@@ -80,16 +80,11 @@ def _plugin(settings: Settings, name: str, folder: Path) -> dict[str, object]:
     entry: dict[str, object] = {"type": name, "folder": str(folder), "version": ""}
     try:
         entry["cniVersions"] = plugin_versions(executor, name)
-        entry["version"] = _release(executor.run(name, "", b"", {}).stderr)
+        about = _ABOUT.search(executor.run(name, "", b"", {}).stderr.decode(errors="replace"))
+        entry["version"] = about[1] if about else ""
     except PluginError as error:
         entry["error"] = str(error)
     return entry
-
-
-def _release(about: bytes) -> str:
-    """Return the release that a plugin prints if it is called by hand; "" if it prints none."""
-    found = _ABOUT.search(about.decode(errors="replace"))
-    return found[1] if found else ""
 
 
 def _listed(plugin: dict[str, object]) -> str:
