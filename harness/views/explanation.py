@@ -59,32 +59,25 @@ class Change(NamedTuple):
     words: str
 
 
-class NamedDocument(NamedTuple):
-    """A JSON document with its title and its file."""
-
-    title: str
-    source: str
-    text: str
-
-
 class Explanation(NamedTuple):
     """The content of the page, in plain values. Without a run, all that only a run can tell is empty."""
 
     pod: str
-    verb: str
     facts: tuple[tuple[str, str], ...]
     errors: tuple[str, ...]
-    bars: tuple[Bar, ...]
-    arrows: tuple[Arrow, ...]
-    executions: tuple[ExecutedPlugin, ...]
-    results: tuple[NamedDocument, ...]
-    before: Topology | None
     after: Topology
-    changes: tuple[Change, ...]
-    networks: tuple[NamedDocument, ...]
-    commands: tuple[str, ...]
-    record_command: str
-    """The command that makes a record; empty if the page shows one."""
+    networks: tuple[ListedNetwork, ...]
+    verb: str = ""
+    bars: tuple[Bar, ...] = ()
+    arrows: tuple[Arrow, ...] = ()
+    executions: tuple[ExecutedPlugin, ...] = ()
+    before: Topology | None = None
+    changes: tuple[Change, ...] = ()
+    commands: tuple[str, ...] = ()
+    results: tuple[tuple[str, str], ...] = ()
+    """Without a run: network and interface of each result, and its text."""
+    record_command: str = ""
+    """Without a run: the command that makes a record."""
 
 
 def explain_run(run: RecordedRun, pod: str) -> Explanation:
@@ -101,13 +94,11 @@ def explain_run(run: RecordedRun, pod: str) -> Explanation:
         bars=_bars(steps),
         arrows=tuple(arrows(steps)),
         executions=tuple(executions),
-        results=(),
         before=run.before,
         after=run.after,
         changes=tuple(Change({"+": "new", "-": "gone"}.get(each[:1], "changed"), printable(each)) for each in changes),
         networks=tuple(map(_listed, run.networks)),
         commands=tuple(map(printable, _commands(run, pod))),
-        record_command="",
     )
 
 
@@ -116,22 +107,13 @@ def explain_now(pod: str, attachments: Sequence[KnownAttachment], topology: Topo
     networks = [each.network for each in attachments]
     return Explanation(
         pod=pod,
-        verb="",
         facts=tuple(_pod_facts(attachments)),
         errors=tuple(f"{each.network.name}: incomplete" for each in attachments if each.is_incomplete),
-        bars=(),
-        arrows=(),
-        executions=(),
         results=tuple(
-            NamedDocument(f"{each.name}, {each.ifname}", "", document_lines(json.dumps(each.result)))
-            for each in networks
-            if each.result
+            (f"{each.name}, {each.ifname}", document_lines(json.dumps(each.result))) for each in networks if each.result
         ),
-        before=None,
         after=topology,
-        changes=(),
         networks=tuple(_listed(ListedNetwork(each.name, each.source, each.config)) for each in networks),
-        commands=(),
         record_command=command,
     )
 
@@ -268,5 +250,5 @@ def _facts(attributes: Mapping[str, object]) -> Iterator[tuple[str, str]]:
             yield printable(key), "\n".join(printable(str(line)) for line in lines)
 
 
-def _listed(network: ListedNetwork) -> NamedDocument:
-    return NamedDocument(printable(network.name), printable(network.source), document_lines(network.text))
+def _listed(network: ListedNetwork) -> ListedNetwork:
+    return ListedNetwork(printable(network.name), printable(network.source), document_lines(network.text))

@@ -1,6 +1,7 @@
 """The effect of a rule's statements on one packet: verdicts, marks, and translations of addresses."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
 
@@ -48,11 +49,12 @@ def is_condition(expression: Mapping[str, Any]) -> bool:
 def effect_of(rule: Mapping[str, Any], place: Chain, packet: Packet, point: HookPoint, rules: Rules) -> Effect:
     """Return the effect of a rule whose conditions are met. Raises Unreadable."""
     effect = Effect("", packet)
+    statements = _Statements(place, point, rules)
     for expression in rule.get("expr", []):
         [(name, inner)] = expression.items()
         if is_condition(expression) or name in _WITHOUT_EFFECT:
             continue
-        found = _statement(name, inner, effect, place, point, rules)
+        found = statements.take(name, inner, effect)
         if found is None:
             raise Unreadable(f"{' '.join(place)}: {rule_syntax(rule)}")
         effect = found
@@ -61,108 +63,84 @@ def effect_of(rule: Mapping[str, Any], place: Chain, packet: Packet, point: Hook
     return effect
 
 
-def _statement(
-    name: str,
-    inner: Any,  # noqa: ANN401 -- nft's JSON
-    effect: Effect,
-    place: Chain,
-    point: HookPoint,
-    rules: Rules,
-) -> Effect | None:
-    """Return the effect with one statement more; None if it cannot be read."""
-    found: Effect | None = None
-    if name in _SIMPLE:
-        found = effect._replace(verdict=_SIMPLE[name])
-    elif name in {"jump", "goto"}:
-        found = effect._replace(verdict=name, target=inner["target"])
-    elif name == "mangle":
-        found = _mangled(inner, effect, point)
-    elif name == "vmap":
-        found = _mapped(inner, effect, place, point, rules)
-    elif name == "xt":
-        found = _target(inner, effect, point)
-    elif name == "masquerade":
-        found = _with_source(effect, point.masquerade)
-    elif name in {"dnat", "snat"}:
-        found = _translated(name, inner or {}, effect, place, point, rules)
-    return found
+class _Statements(NamedTuple):
+    """The statements of the rules in one place, for packets at a hook; each returns None if it cannot be read."""
 
+    place: Chain
+    point: HookPoint
+    rules: Rules
 
-def _mangled(inner: Mapping[str, Any], effect: Effect, point: HookPoint) -> Effect | None:
-    value = value_of(inner["value"], effect.packet, point)
-    match inner["key"]:
-        case {"meta": {"key": "nftrace"}}:
-            return effect
-        case {"meta": {"key": "mark"}} if isinstance(value, int):
-            return effect._replace(packet=effect.packet._replace(mark=value))
-        case {"ct": {"key": "mark"}} if isinstance(value, int):
-            return effect._replace(packet=effect.packet._replace(connection_mark=value))
-    return None
+    def take(self, name: str, inner: Any, effect: Effect) -> Effect | None:  # noqa: ANN401 -- nft's JSON
+        """Return the effect with one statement more."""
+        if name in _SIMPLE:
+            return effect._replace(verdict=_SIMPLE[name])
+        if name in {"jump", "goto"}:
+            return effect._replace(verdict=name, target=inner["target"])
+        if name == "masquerade":
+            return _with_source(effect, self.point.masquerade)
+        if name in {"dnat", "snat"}:
+            return self._translated(name, inner or {}, effect)
+        others = {"mangle": self._mangled, "vmap": self._mapped, "xt": self._target}
+        return others[name](inner, effect) if name in others else None
 
-
-def _mapped(inner: Mapping[str, Any], effect: Effect, place: Chain, point: HookPoint, rules: Rules) -> Effect | None:
-    value = value_of(inner["key"], effect.packet, point)
-    if value is Special.ABSENT:
-        return effect._replace(applies=False)
-    found, mapped, hit = _look_up(value, inner["data"], place, rules)
-    if not found:
-        return effect._replace(applies=False) if found is False else None
-    hits = (*effect.hits, hit) if hit else effect.hits
-    [(name, target)] = mapped.items()
-    if name in {"jump", "goto"}:
-        return effect._replace(verdict=name, target=target["target"], hits=hits)
-    return effect._replace(verdict=_SIMPLE[name], hits=hits) if name in _SIMPLE else None
-
-
-def _look_up(value: Any, data: Any, place: Chain, rules: Rules) -> tuple[bool | None, Any, MatchedElement | None]:  # noqa: ANN401 -- nft's JSON
-    if isinstance(value, frozenset) and len(value) == 1:
-        # The state of a connection is one flag.
-        (value,) = value
-    return rules.find(value, data, place)
-
-
-def _target(inner: Mapping[str, Any], effect: Effect, point: HookPoint) -> Effect | None:
-    """Return the effect of a target of iptables, as far as its name tells it."""
-    name = inner.get("name", "")
-    if inner.get("type") != "target":
+    def _mangled(self, inner: Mapping[str, Any], effect: Effect) -> Effect | None:
+        value = value_of(inner["value"], effect.packet, self.point)
+        match inner["key"]:
+            case {"meta": {"key": "nftrace"}}:
+                return effect
+            case {"meta": {"key": "mark"}} if isinstance(value, int):
+                return effect._replace(packet=effect.packet._replace(mark=value))
+            case {"ct": {"key": "mark"}} if isinstance(value, int):
+                return effect._replace(packet=effect.packet._replace(connection_mark=value))
         return None
-    if name in _TARGETS:
-        return effect._replace(verdict=_TARGETS[name])
-    if name == "MASQUERADE":
-        return _with_source(effect, point.masquerade)
-    return effect if name in {"LOG", "NFLOG", "TRACE"} else None
 
-
-def _translated(
-    name: str, inner: Mapping[str, Any], effect: Effect, place: Chain, point: HookPoint, rules: Rules
-) -> Effect | None:
-    address, port = inner.get("addr"), inner.get("port")
-    if isinstance(address, dict) and "map" in address:
-        value = value_of(address["map"]["key"], effect.packet, point)
-        found, mapped, hit = rules.find(value, address["map"]["data"], place)
-        if found is False or value is Special.ABSENT:
+    def _mapped(self, inner: Mapping[str, Any], effect: Effect) -> Effect | None:
+        value = value_of(inner["key"], effect.packet, self.point)
+        if value is Special.ABSENT:
             return effect._replace(applies=False)
-        address, port = _parts(mapped, port)
-        effect = effect._replace(hits=(*effect.hits, hit) if hit else effect.hits)
-    target = _target_address(address)
-    is_read = (address is None) == (target is None) and (port is None or isinstance(port, int))
-    if not is_read or (target is None and (name == "snat" or port is None)):
-        return None
-    return _with_source(effect, target) if name == "snat" else _with_destination(effect, target, port, point)
+        if isinstance(value, frozenset) and len(value) == 1:
+            # The state of a connection is one flag.
+            (value,) = value
+        found, mapped, hit = self.rules.find(value, inner["data"], self.place)
+        if not found:
+            return effect._replace(applies=False) if found is False else None
+        hits = (*effect.hits, hit) if hit else effect.hits
+        [(name, target)] = mapped.items()
+        if name in {"jump", "goto"}:
+            return effect._replace(verdict=name, target=target["target"], hits=hits)
+        return effect._replace(verdict=_SIMPLE[name], hits=hits) if name in _SIMPLE else None
 
+    def _target(self, inner: Mapping[str, Any], effect: Effect) -> Effect | None:
+        """Return the effect of a target of iptables, as far as its name tells it."""
+        name = inner.get("name", "")
+        if inner.get("type") != "target":
+            return None
+        if name in _TARGETS:
+            return effect._replace(verdict=_TARGETS[name])
+        if name == "MASQUERADE":
+            return _with_source(effect, self.point.masquerade)
+        return effect if name in {"LOG", "NFLOG", "TRACE"} else None
 
-def _target_address(text: object) -> Address | None:
-    try:
-        return ip_address(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
-
-
-def _parts(mapped: Any, port: Any) -> tuple[Any, Any]:  # noqa: ANN401 -- nft's JSON
-    match mapped:
-        case {"concat": [address, inner]}:
-            return address, inner
-    return mapped, port
+    def _translated(self, name: str, inner: Mapping[str, Any], effect: Effect) -> Effect | None:
+        address, port = inner.get("addr"), inner.get("port")
+        if isinstance(address, dict) and "map" in address:
+            value = value_of(address["map"]["key"], effect.packet, self.point)
+            found, mapped, hit = self.rules.find(value, address["map"]["data"], self.place)
+            if found is False or value is Special.ABSENT:
+                return effect._replace(applies=False)
+            match mapped:
+                case {"concat": [address, port]}:
+                    pass
+                case _:
+                    address = mapped
+            effect = effect._replace(hits=(*effect.hits, hit) if hit else effect.hits)
+        target = None
+        with suppress(ValueError):
+            target = ip_address(address) if isinstance(address, str) else None
+        is_read = (address is None) == (target is None) and (port is None or isinstance(port, int))
+        if not is_read or (target is None and (name == "snat" or port is None)):
+            return None
+        return _with_source(effect, target) if name == "snat" else _with_destination(effect, target, port, self.point)
 
 
 def _with_source(effect: Effect, source: Address | None) -> Effect:

@@ -6,8 +6,8 @@ from xml.sax.saxutils import escape
 
 from harness.output import printable
 from harness.runtime.node_snapshot import NODE
-from harness.views.topology import Topology, TopologyLink, TopologyPlace
-from harness.views.topology_text import Branch, branches_of, owner_words, place_words, unreached_places
+from harness.views.topology import Topology, TopologyLink
+from harness.views.topology_text import Branch, branches_of, inside_words, owner_words, place_words, unreached_places
 
 # Pixels.
 _CHARACTER, _LINE, _PADDING = 7.3, 17, 10
@@ -80,7 +80,7 @@ class _Drawing:
         for branch in branches:
             y, _ = self._draw(branch, 0, y)
         for place in unreached_places(topology, branches):
-            lines = [("name", place_words(place)), *_inside(topology, place)]
+            lines = [("name", place_words(place)), *(("", line) for line in inside_words(topology, place))]
             lines += [("", f"{link.name} {link.kind} {' '.join(link.addresses)}") for link in place.links]
             y = self._put(_Box(_MARGIN, y, _width(lines), _height(lines), lines, is_pod=True)) + _GAP_Y
 
@@ -121,7 +121,7 @@ class _Drawing:
         if branch.place.label != NODE:
             lines.insert(0, ("name", place_words(branch.place)))
         if branch.is_entrance:
-            lines += _inside(self._topology, branch.place)
+            lines += [("", line) for line in inside_words(self._topology, branch.place)]
         return lines
 
 
@@ -133,11 +133,6 @@ def _link_lines(link: TopologyLink) -> Iterator[tuple[str, str]]:
         yield "down", "other end in an unknown namespace"
     if owner := owner_words(link):
         yield "", owner
-
-
-def _inside(topology: Topology, place: TopologyPlace) -> Iterator[tuple[str, str]]:
-    yield from (("", f"route {route}") for route in place.routes)
-    yield from (("", port) for port in dict.fromkeys(f"port {port}" for port in topology.ports_of(place)))
 
 
 def _width(lines: Sequence[tuple[str, str]]) -> float:

@@ -70,7 +70,7 @@ def tree(topology: Topology) -> list[str]:
     blocks = [*(_block(topology, branch, NODE) for branch in branches), *([f"route {route}"] for route in node.routes)]
     lines = [place_words(node), *_indented(blocks)]
     for place in unreached_places(topology, branches):
-        inner = [*(link_words(link) for link in place.links), *_routes_and_ports(topology, place)]
+        inner = [*(link_words(link) for link in place.links), *inside_words(topology, place, makers=True)]
         lines += [place_words(place), *_indented([[line] for line in inner])]
     return [printable(line) for line in lines]
 
@@ -118,14 +118,15 @@ def _block(topology: Topology, branch: Branch, parent: str) -> list[str]:
     if branch.is_entrance:
         # Links that lead nowhere, such as a dummy, come with the first way into the place.
         alone = [link_words(link) for link in branch.place.links if link.peer is None and link is not branch.link]
-        blocks += [[line] for line in (*alone, *_routes_and_ports(topology, branch.place))]
+        blocks += [[line] for line in (*alone, *inside_words(topology, branch.place, makers=True))]
     return [title, *_indented(blocks)]
 
 
-def _routes_and_ports(topology: Topology, place: TopologyPlace) -> Iterator[str]:
-    yield from (f"route {route}" for route in place.routes)
+def inside_words(topology: Topology, place: TopologyPlace, *, makers: bool = False) -> list[str]:
+    """Return the routes and port mappings of a place in words; with `makers`, with the table or chain of a mapping."""
     # A mapping for IPv4 and IPv6 has two entries in the firewall, with the same words.
-    yield from dict.fromkeys(f"port {port}  [{port.made_by}]" for port in topology.ports_of(place))
+    ports = (f"port {port}{f'  [{port.made_by}]' if makers else ''}" for port in topology.ports_of(place))
+    return [*(f"route {route}" for route in place.routes), *dict.fromkeys(ports)]
 
 
 def _indented(blocks: Sequence[Sequence[str]]) -> list[str]:
@@ -145,7 +146,7 @@ def dot(topology: Topology) -> list[str]:
     for index, place in enumerate(topology.places.values()):
         lines += [f"  subgraph cluster{index} {{", f"    label={_quoted([place_words(place)])};"]
         lines += [f"    l{numbers[place.label, link.name]} [label={_quoted(_label(link))}];" for link in place.links]
-        if described := _description(topology, place):
+        if described := inside_words(topology, place):
             lines.append(f"    p{index} [shape=note, label={_quoted(described)}];")
         lines.append("  }")
     for one, other, kind in _edges(topology, numbers):
@@ -160,7 +161,7 @@ def mermaid(topology: Topology) -> list[str]:
     for index, place in enumerate(topology.places.values()):
         lines.append(f'  subgraph s{index}["{_entities([place_words(place)])}"]')
         lines += [f'    l{numbers[place.label, link.name]}["{_entities(_label(link))}"]' for link in place.links]
-        if described := _description(topology, place):
+        if described := inside_words(topology, place):
             lines.append(f'    p{index}["{_entities(described)}"]')
         lines.append("  end")
     for one, other, kind in _edges(topology, numbers):
@@ -200,11 +201,6 @@ def _label(link: TopologyLink) -> list[str]:
     owner = owner_words(link)
     state = "" if link.is_up else ", DOWN"
     return [link.name, f"{link.kind}, mtu {link.mtu}{state}", *link.addresses, *([owner] if owner else [])]
-
-
-def _description(topology: Topology, place: TopologyPlace) -> list[str]:
-    ports = dict.fromkeys(f"port {port}" for port in topology.ports_of(place))
-    return [*(f"route {route}" for route in place.routes), *ports]
 
 
 def _quoted(lines: list[str]) -> str:
