@@ -32,14 +32,7 @@ def attached_to(netns: str, capability_args: Mapping[str, object] | None = None)
     """Return an attachment of a new container, as containerd asks for one, before its ADD; `netns` is a path."""
     container_id = uuid.uuid4().hex + uuid.uuid4().hex
     args = pod_cni_args("default", f"pod-{container_id[:8]}", container_id, container_id[:32])
-    attachment = ContainerAttachment(
-        container_id=container_id,
-        netns=netns,
-        ifname=_IFNAME,
-        cni_args=tuple(args.items()),
-        capability_args=capability_args or {},
-    )
-    return Attached(attachment)
+    return Attached(ContainerAttachment(container_id, netns, _IFNAME, tuple(args.items()), capability_args or {}))
 
 
 class PluginCaller:
@@ -94,9 +87,8 @@ class PluginCaller:
 
     def has_status(self) -> bool:
         """Tell whether the first plugin speaks a version that has STATUS. Raises PluginFailedError."""
-        return VERB_SINCE["STATUS"] in _printed(self.version(), self.network.plugins[0].type).get(
-            "supportedVersions", ()
-        )
+        printed = _printed(self.version(), self.network.plugins[0].type)
+        return VERB_SINCE["STATUS"] in printed.get("supportedVersions", ())
 
     def status(self) -> TimedExecution:
         """Ask the first plugin for its STATUS, in the version that introduced the verb. Raises PluginFailedError."""

@@ -63,20 +63,15 @@ class Findings:
 
 def machine() -> Document:
     """Describe the machine as it is now, its load included."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return {
-        "processor": _processor(),
+        "processor": next(names, platform.machine()),
         "processors": len(os.sched_getaffinity(0)),
         "kernel": platform.release(),
         "python": platform.python_version(),
         "load": round(os.getloadavg()[0], 2),
     }
-
-
-def _processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
 
 
 def _suite(each: SuiteSize) -> Document:
@@ -127,7 +122,7 @@ def _crowds(recording: Measurements, suites: Sequence[str]) -> TextTable:
     rows = []
     for work in recording.works:
         if work.cold:
-            medians = [_median_ms(recording, suite, work) for suite in suites]
+            medians = [_median_ms(recording.samples(suite, work)) for suite in suites]
             ratio = _ratio(recording, suites[0], suites[-1], work)
             rows.append([work.network, work.verb, str(work.at_once), *medians, ratio])
     return _without_empty_columns(
@@ -154,20 +149,14 @@ def _costs(recording: Measurements, suites: Sequence[SuiteSize]) -> TextTable:
     rows = []
     for network in networks:
         for each in suites:
-            cpu = [_cpu(recording, network, each.suite.name, verb) for verb in ("ADD", "DEL")]
-            memory = [one for one in recording.memory if (one.network, one.suite) == (network, each.suite.name)]
+            name = each.suite.name
+            cpu = [_median_ms(recording.samples(name, Work(verb, network), cpu=True)) for verb in ("ADD", "DEL")]
+            memory = [one for one in recording.memory if (one.network, one.suite) == (network, name)]
             rss = _mib(memory[-1].peak_rss) if memory else ""
             server = _mib(memory[-1].server_pss) if memory and memory[-1].server_pss else ""
-            rows.append(
-                [network, each.suite.name, *cpu, rss, server, _mib(each.plugins), _mib(each.code) if each.code else ""]
-            )
+            rows.append([network, name, *cpu, rss, server, _mib(each.plugins), _mib(each.code) if each.code else ""])
     headings = ("CPU of ADD, ms", "CPU of DEL, ms", "peak RSS, MiB", "server, MiB", "plugins, MiB", "code, MiB")
     return TextTable(("network", "suite", *headings), rows)
-
-
-def _cpu(recording: Measurements, network: str, suite: str, verb: str) -> str:
-    samples = recording.samples(suite, Work(verb, network), cpu=True)
-    return _ms(median(samples)) if samples else ""
 
 
 def _figures(samples: Sequence[float]) -> list[str]:
@@ -180,9 +169,8 @@ def _ratio(recording: Measurements, suite: str, reference: str, work: Work) -> s
     return f"{Ratio.of(ours, theirs).value:.2f}" if ours and theirs and suite != reference else ""
 
 
-def _median_ms(recording: Measurements, suite: str, work: Work) -> str:
-    samples = recording.samples(suite, work)
-    return _ms(Summary.of(samples).median) if samples else ""
+def _median_ms(samples: Sequence[float]) -> str:
+    return _ms(median(samples)) if samples else ""
 
 
 def _without_empty_columns(table: TextTable) -> TextTable:

@@ -64,7 +64,9 @@ def suites_of(named: Mapping[str, tuple[Path, ...]], *, serve: bool) -> Iterator
     installation's launchers. Raises OSError.
     """
     if named:
-        yield [BenchSuite(name, folders, served=serve and _are_ours(folders)) for name, folders in named.items()]
+        first = next(iter(PLUGINS))
+        for_server = {name: serve and is_ours(str(folders[0] / first)) for name, folders in named.items()}
+        yield [BenchSuite(name, folders, served=for_server[name]) for name, folders in named.items()]
         return
     with own_plugins() as folder:
         suites = [BenchSuite(OURS, (folder,), served=serve)]
@@ -90,8 +92,11 @@ def default_networks() -> list[NetworkList]:
 def suite_size(suite: BenchSuite, networks: Sequence[NetworkList]) -> SuiteSize:
     """Measure the size of the part of a suite that these networks need. Raises PluginNotFoundError, OSError."""
     executor = Executor(suite.bin_dirs)
-    paths = [executor.find(name) for name in sorted(_executables(networks))]
-    code = bytes_on_disk(_own_code()) if is_ours(str(paths[0])) else 0
+    plugins = [plugin for network in networks for plugin in network.plugins]
+    needed = {name for plugin in plugins for name in (plugin.type, plugin.delegate) if name}
+    paths = [executor.find(name) for name in sorted(needed)]
+    libraries = [path for folder in search_path() if (path := Path(folder, _LIBRARY)).is_dir()]
+    code = bytes_on_disk([*(Path(ROOT, name) for name in PACKAGES), *libraries]) if is_ours(str(paths[0])) else 0
     with paths[0].open("rb") as file:
         form = "script" if file.read(2) == b"#!" else "binary"
     return SuiteSize(suite, bytes_on_disk(paths), code, form)
@@ -115,21 +120,7 @@ def write_launchers(folder: Path, socket: str) -> None:
         launcher.chmod(0o755)
 
 
-def _are_ours(folders: tuple[Path, ...]) -> bool:
-    return is_ours(str(folders[0] / next(iter(PLUGINS))))
-
-
 def _bridge(name: str, bridge: str, subnet: str, **keys: object) -> NetworkList:
     ipam = {"type": "host-local", "ranges": [[{"subnet": subnet}]]}
     plugin = {"type": "bridge", "bridge": bridge, "isDefaultGateway": True, **keys, "ipam": ipam}
     return parse_network_list(json.dumps({"cniVersion": "1.0.0", "name": name, "plugins": [plugin]}).encode())
-
-
-def _executables(networks: Sequence[NetworkList]) -> set[str]:
-    plugins = [plugin for network in networks for plugin in network.plugins]
-    return {name for plugin in plugins for name in (plugin.type, plugin.delegate) if name}
-
-
-def _own_code() -> list[Path]:
-    libraries = [Path(folder, _LIBRARY) for folder in search_path()]
-    return [*(Path(ROOT, name) for name in PACKAGES), *(path for path in libraries if path.is_dir())]
