@@ -15,7 +15,7 @@ from fast_stdlib.typing import Collection, Final
 from firewall import admission_nft
 from firewall.admission_table import Admission
 from firewall.iptables_program import find, run
-from firewall.iptables_variant import FAMILIES, Family, program_of, programs_with
+from firewall.iptables_variant import FAMILIES, programs_with
 from firewall.owner import Owner
 from firewall.tables import Interface, Tables
 from netlink.nft_wire import DROP, INET
@@ -36,10 +36,15 @@ def apply(tables: Tables, owner: Owner, admission: Admission, *, as_reference: b
     """
     from firewall import admission_firewalld, admission_iptables
 
-    if as_reference:
-        _apply_as_reference(tables, owner, admission)
-        return
     backend = _chosen(tables, admission)
+    if as_reference:
+        if backend != FIREWALLD:  # the reference plugins have no backend for nftables
+            admission_iptables.apply(tables, owner, admission)
+            return
+        admission_firewalld.apply(tables, owner, admission)
+        if admission.ingress:
+            admission_iptables.restrict(tables, admission)
+        return
     own = admission._replace(ingress=None) if backend == IPTABLES else admission
     admission_nft.apply(tables, owner, own)
     if backend == IPTABLES:
@@ -59,10 +64,10 @@ def remove(tables: Tables, owner: Owner, admission: Admission) -> None:
     the next DEL or GC.
     """
     with Steps() as steps:
-        known = list(admission.addresses)
         # Runtimes repeat DEL with the same result, when the address may be a new pod's.
-        steps.take(lambda: _subtract(known, admission_nft.others(tables, owner, known)))
-        steps.take(lambda: known.extend(admission_nft.addresses_of(tables, owner)))
+        others = steps.take(admission_nft.others, tables, owner, admission.addresses) or ()
+        known = [each for each in admission.addresses if each not in others]
+        known += steps.take(admission_nft.addresses_of, tables, owner) or ()
         own = admission._replace(addresses=list({each.ip: each for each in reversed(known)}.values()))
         if own.addresses:
             from firewall import admission_iptables
@@ -129,18 +134,6 @@ def lack(tables: Tables, admission: Admission) -> str:
     return ""
 
 
-def _apply_as_reference(tables: Tables, owner: Owner, admission: Admission) -> None:
-    """Make the rules of the reference plugins, which have no backend for nftables."""
-    from firewall import admission_firewalld, admission_iptables
-
-    if _chosen(tables, admission) != FIREWALLD:
-        admission_iptables.apply(tables, owner, admission)
-        return
-    admission_firewalld.apply(tables, owner, admission)
-    if admission.ingress:
-        admission_iptables.restrict(tables, owner, admission)
-
-
 def _chosen(tables: Tables, admission: Admission) -> str:
     from firewall import admission_firewalld
 
@@ -177,10 +170,6 @@ def _remove_from_firewalld(tables: Tables, owner: Owner, admission: Admission) -
         admission_firewalld.remove(tables, owner, admission)
 
 
-def _subtract(addresses: list[Interface], others: Collection[Interface]) -> None:
-    addresses[:] = [each for each in addresses if each not in others]
-
-
 def _has_firewalld(tables: Tables) -> bool:
     """Tell whether firewalld has rules here, by nftables or by iptables. Raises NetlinkError."""
     netfilter = tables.netfilter()
@@ -202,12 +191,7 @@ def _is_refused(tables: Tables, version: int) -> bool:
     chain = table.chain(_FORWARD)
     if chain and (chain.policy == DROP or (chain.uses and any(map(refuses, table.rules(_FORWARD))))):
         return True
-    return any(_refuses_legacy(tables, family) for _ in programs_with(tables, family, _IPTABLES_TABLE, lambda _: False))
-
-
-def _refuses_legacy(tables: Tables, family: Family) -> bool:
-    program = program_of(tables, family, "legacy")
-    _, listing = run(program, ["-w", "-t", _IPTABLES_TABLE, "-S", _FORWARD], check=False)
-    return any(
-        line == f"-P {_FORWARD} DROP" or "-j DROP" in line or "-j REJECT" in line for line in listing.splitlines()
-    )
+    listed: list[str] = []
+    for program in programs_with(tables, family, _IPTABLES_TABLE, lambda _: False):
+        listed += run(program, ["-w", "-t", _IPTABLES_TABLE, "-S", _FORWARD], check=False)[1].splitlines()
+    return any(line == f"-P {_FORWARD} DROP" or "-j DROP" in line or "-j REJECT" in line for line in listed)

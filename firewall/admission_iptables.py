@@ -58,7 +58,7 @@ def apply(tables: Tables, _owner: Owner, admission: Admission) -> None:
         _change(program, partial(_missing, addresses=addresses, admission=admission))
 
 
-def restrict(tables: Tables, _owner: Owner, admission: Admission) -> None:
+def restrict(tables: Tables, admission: Admission) -> None:
     """Restrict the ingress alone, in the families of the addresses. Raises OSError."""
     if admission.ingress is None:
         return

@@ -78,10 +78,5 @@ def chain_name(prefix: str, network: str, container_id: str) -> str:
 
 def escaped(text: str) -> str:
     """Return a text as it is written between quotes in a line for iptables-restore(8)."""
-    return "".join(_escaped_character(character) for character in text)
-
-
-def _escaped_character(character: str) -> str:
-    if character in '\\"':
-        return f"\\{character}"
-    return character if character.isprintable() else f"\\x{ord(character):02x}"
+    text = text.replace("\\", "\\\\").replace('"', '\\"')
+    return "".join(sign if sign.isprintable() else f"\\x{ord(sign):02x}" for sign in text)

@@ -80,13 +80,10 @@ def _rules(table: NftTable, owner: Owner) -> list[NftRule]:
 
 
 def _identity(owner: Owner) -> str:
-    return f"{_hash(owner.network)}-{_hash(f'{owner.ifname}:{owner.container_id}')}"
+    named = (owner.network, f"{owner.ifname}:{owner.container_id}")
+    return "-".join(sha512(each.encode()).hexdigest()[:16] for each in named)
 
 
 def _comment(owner: Owner) -> str:
     names = f"net: {owner.network}, if: {owner.ifname}, id: {owner.container_id}".replace('"', "")
     return f"{_identity(owner)}, {names}".encode()[:_COMMENT_LENGTH].decode(errors="ignore")
-
-
-def _hash(text: str) -> str:
-    return sha512(text.encode()).hexdigest()[:16]

@@ -33,13 +33,6 @@ def name_of(network: Network) -> str:
     return f"{_PREFIX}{network}".replace(":", "_").replace("/", "-")
 
 
-def _network_of(name: str) -> Network:
-    """Return the subnet of a map, counter or chain. Raises ValueError for another program's object."""
-    if not name.startswith(_PREFIX):
-        raise ValueError(name)
-    return ip_network(name.removeprefix(_PREFIX).replace("_", ":").replace("-", "/"))
-
-
 def interface_of(element: Element, network: Network) -> Interface:
     """Return the address of an element in the map of `network`, with the subnet's prefix."""
     return ip_interface((element.key, network.prefixlen))
@@ -96,7 +89,8 @@ class Subnets:
         networks = []
         for name in self._table.sets():
             with suppress(ValueError):  # another program's set
-                networks.append(_network_of(name))
+                if name.startswith(_PREFIX):
+                    networks.append(ip_network(name.removeprefix(_PREFIX).replace("_", ":").replace("-", "/")))
         return networks
 
     def counters(self, networks: Iterable[Network]) -> dict[Network, int | None]:

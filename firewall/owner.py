@@ -54,13 +54,9 @@ class Owner(NamedTuple):
 
     def _candidates(self) -> Iterator["Owner"]:
         yield self
-        yield self._shortened(network=False)
-        yield self._shortened(network=True)
-
-    def _shortened(self, *, network: bool) -> "Owner":
-        return self._replace(
-            network=_digest(self.network) if network else self.network, container_id=_digest(self.container_id)
-        )
+        shortened = self._replace(container_id=_digest(self.container_id))
+        yield shortened
+        yield shortened._replace(network=_digest(self.network))
 
 
 def quoted(part: str) -> str:

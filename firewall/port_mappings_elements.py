@@ -7,7 +7,7 @@ ADD. If another container has a port of the host, an ADD is refused, with the ho
 from fast_stdlib.contextlib import suppress
 from fast_stdlib.hashing import sha256
 from fast_stdlib.ipaddress import ip_address
-from fast_stdlib.typing import Final, Iterable, Iterator, NamedTuple
+from fast_stdlib.typing import Final, Iterable, NamedTuple
 from firewall.owner import Owner, quoted, unquoted
 from firewall.port_mapping import PROTOCOLS, ForwardedPort, Forwarding
 from firewall.tables import COMMENT_MAX, OWNERS, owner_key
@@ -164,7 +164,11 @@ class SeenPorts:
         self.listed += [question.found for question in questions if question.found]
         self.elements: dict[ElementPlace, Element] = {}
         """The elements in places of `wanted` and of the owner's words; another owner may have them."""
-        self.look(_place for word in (*self.words(), *wanted) for _place in _places(word))
+        places = []
+        for word in (*self.words(), *wanted):
+            with suppress(ValueError):  # written by another program
+                places.append(place_of(word))
+        self.look(places)
 
     def words(self) -> list[str]:
         """Return the words that the owner's elements list."""
@@ -182,20 +186,11 @@ class SeenPorts:
             self._netfilter.look_up(*questions[start : start + _QUESTIONS])
 
 
-def _places(word: str) -> Iterator[ElementPlace]:
-    with suppress(ValueError):  # written by another program
-        yield place_of(word)
-
-
 def is_elsewhere(element: Element, owner: Owner) -> bool:
     """Tell whether an element is of another attachment of the owner's container, which may keep it."""
     its = Owner.from_label(element.comment)
-    return its is not None and its != owner and _container(its) == _container(owner)
-
-
-def _container(owner: Owner) -> str:
-    parts = owner.label().split("/")
-    return parts[1]
+    # In a label, the container ID may be shortened.
+    return its is not None and its != owner and its.label().split("/")[1] == owner.label().split("/")[1]
 
 
 def is_stale(element: Element, value: bytes) -> bool:

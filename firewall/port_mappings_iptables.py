@@ -114,7 +114,8 @@ def remove(tables: Tables, owner: Owner, _: Forwarding | None = None) -> list[Fo
     removed: list[ForwardedPort] = []
     with Steps() as steps:
         for family in FAMILIES:
-            removed += steps.take(_remove_family, tables, family, chain) or ()
+            if program := steps.take(program_with, tables, family, _TABLE, chain):
+                removed += steps.take(_remove, tables, family, program, chain) or ()
     return removed
 
 
@@ -186,11 +187,6 @@ def _listed(program: Program) -> Rules:
 
 def _entries(present: Rules, chain: str) -> list[str]:
     return [f"{DNAT} {rule}" for rule in present.get(DNAT, []) if rule.endswith(f" -j {chain}")]
-
-
-def _remove_family(tables: Tables, family: Family, chain: str) -> list[ForwardedPort]:
-    program = program_with(tables, family, _TABLE, chain)
-    return _remove(tables, family, program, chain) if program else []
 
 
 def _remove(tables: Tables, family: Family, program: Program, chain: str) -> list[ForwardedPort]:

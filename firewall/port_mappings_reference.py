@@ -45,18 +45,15 @@ def holds(tables: Tables, owner: Owner, forwarding: Forwarding) -> bool:
     Raises NetlinkError.
     """
     versions = [mapping.address.version for mapping in forwarding.mappings]
-    return bool(versions) and all(
-        _holds(_table(tables, version), owner, versions.count(version), snat=forwarding.snat)
-        for version in set(versions)
-    )
-
-
-def _holds(table: NftTable, owner: Owner, ports: int, *, snat: bool) -> bool:
-    return (
-        len(_rules(table, _PORTS, owner)) >= ports
-        and (not snat or bool(_rules(table, _MASQUERADING, owner)))
-        and all(table.rules(chain) for chain in (_ALL_PORTS, "prerouting"))
-    )
+    for version in set(versions):
+        table = _table(tables, version)
+        if len(_rules(table, _PORTS, owner)) < versions.count(version):
+            return False
+        if forwarding.snat and not _rules(table, _MASQUERADING, owner):
+            return False
+        if not all(table.rules(chain) for chain in (_ALL_PORTS, "prerouting")):
+            return False
+    return bool(versions)
 
 
 def remove(tables: Tables, owner: Owner, forwarding: Forwarding) -> list[ForwardedPort]:

@@ -100,25 +100,18 @@ def is_whole(
         if any(_NEW_EXPRESSION in rule.expressions for rule in table.rules("postrouting")):
             return False
     hooked = all((chain := seen.chains[name]) and chain.hook == hook for name, hook in _HOOKS.items())
-    forward = seen.chains[FORWARD]
+    comments = [_comment(conditions)] * len(_FAMILIES)
     return (
         hooked
-        and forward is not None
-        and _has(table, FORWARD, forward, len(_RULES[FORWARD]), jumps=guards * len(_GUARDS))
+        and _has(table, FORWARD, seen.chains[FORWARD], len(_RULES[FORWARD]), jumps=guards * len(_GUARDS))
         and all(_has(table, name, seen.chains[name], count) for name, count in expected.items())
-        and (not conditions or _are_met(table, conditions))
+        and (not conditions or all([rule.comment for rule in table.rules(each)] == comments for each in _GUARDS))
     )
 
 
 def _has(table: NftTable, name: str, chain: NftChain | None, rules: int, jumps: int = 0) -> bool:
     # While another process replaces all rules, the kernel counts too few uses for a moment.
     return chain is not None and (chain.uses == rules + jumps or len(table.rules(name)) == rules)
-
-
-def _are_met(table: NftTable, conditions: Mapping[int, Sequence[str]]) -> bool:
-    """Tell whether the rules have these conditions."""
-    expected = [_comment(conditions)] * len(_FAMILIES)
-    return all([rule.comment for rule in table.rules(chain)] == expected for chain in _GUARDS)
 
 
 def restore(transaction: Transaction, seen: SeenPorts, *, guards: bool = True) -> None:
