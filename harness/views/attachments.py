@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.libcni.cache import CachedAttachment, ResultCache
+from harness.libcni.cache import ResultCache
 from harness.libcni.repair import namespace_of
 from harness.runtime.cached_pods import network_of
 from harness.runtime.node import Node
@@ -54,7 +54,9 @@ def known_attachments(
     found = {each.key: each for each in _recorded(node, warn)}
     for folder in cache_dirs or (node.var_lib_cni,):
         for cached in ResultCache(folder, warn=warn).attachments():
-            known = _of_cache(cached)
+            its, network = cached.attachment, network_of(cached)
+            pod = _kubernetes_pod(its.cni_args)
+            known = KnownAttachment(pod, its.container_id, namespace_of(cached), network, is_ours=False)
             found.setdefault(known.key, known)
     return list(found.values())
 
@@ -75,17 +77,11 @@ def plugins_of(network: PodNetwork) -> list[Mapping[str, Any]]:
 
 def _recorded(node: Node, warn: Callable[[str], object]) -> Iterator[KnownAttachment]:
     for pod in node.pods.all(on_error=lambda error: warn(str(error))):
+        incomplete = pod_state(pod) == "incomplete"
         for network in pod.networks:
-            incomplete = pod_state(pod) == "incomplete"
             yield KnownAttachment(
                 pod.title, pod.container_id, pod.netns, network, is_ours=True, is_incomplete=incomplete
             )
-
-
-def _of_cache(cached: CachedAttachment) -> KnownAttachment:
-    attachment = cached.attachment
-    pod = _kubernetes_pod(attachment.cni_args)
-    return KnownAttachment(pod, attachment.container_id, namespace_of(cached), network_of(cached), is_ours=False)
 
 
 def _kubernetes_pod(cni_args: Iterable[tuple[str, str]]) -> str:

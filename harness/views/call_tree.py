@@ -4,6 +4,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -37,15 +38,15 @@ def duration(nanoseconds: int) -> str:
     return f"{milliseconds:.1f} ms" if milliseconds >= 1 else f"{milliseconds:.2f} ms"
 
 
+@dataclass(eq=False)
 class _Open:
     """A span that has not been closed in the tree."""
 
-    def __init__(self, span: Span, depth: int, stdin: str) -> None:
-        self.span = span
-        self.depth = depth
-        self.stdin = stdin
-        """What the innermost plugin around it got."""
-        self.is_printed = False
+    span: Span
+    depth: int
+    stdin: str
+    """What the innermost plugin around it got."""
+    is_printed: bool = False
 
 
 class TreePrinter:

@@ -99,9 +99,7 @@ class _Opened:
         here = self.views[NODE].state
         wanted = {link.peer_netnsid for link in here.links if link.peer_netnsid is not None}
         wanted -= self._numbers(NODE, self.views).keys()
-        if not wanted:
-            return
-        for label, path in named_namespaces():
+        for label, path in named_namespaces() if wanted else ():
             if not wanted:
                 return
             with suppress(OSError), open_namespace(path) as candidate:

@@ -93,12 +93,13 @@ class Rules:
         `family` is "inet" or "bridge". Of equal priorities, the newest comes first: nf_hook_entries_grow().
         """
         bases = [base for each in _FAMILIES[family][version] for base in self._bases.get((each, hook), [])]
+        bases.sort(key=lambda base: (base.priority, -base.age[0], -base.age[1]))
         nat = [base for base in bases if base.kind == "nat"]
         groups = [(base.priority, base.age, [base]) for base in bases if base.kind != "nat"]
         if nat:
             # The kernel's own hook for translation is registered with the first of them.
             oldest = min(base.age for base in nat)
-            groups.append((_NAT_PRIORITIES[hook], oldest, sorted(nat, key=_place_among_equals)))
+            groups.append((_NAT_PRIORITIES[hook], oldest, nat))
         groups.sort(key=lambda group: (group[0], -group[1][0], -group[1][1]))
         for _, _, group in groups:
             yield group
@@ -134,10 +135,6 @@ def read_rules() -> Rules | None:
 def nat_kind(hook: str) -> str:
     """Return the address that chains of type nat translate at a hook."""
     return "destination" if hook in {"prerouting", "output"} else "source"
-
-
-def _place_among_equals(base: BaseChain) -> tuple[int, int, int]:
-    return base.priority, -base.age[0], -base.age[1]
 
 
 def _hit(name: str, key: object) -> MatchedElement:

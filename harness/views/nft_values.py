@@ -237,7 +237,9 @@ def literal(value: Value, right: Any) -> bool | None:  # noqa: ANN401, PLR0911 -
         return _address_is(value, right)
     if isinstance(value, int):
         return _number_is(value, right)
-    return _text_is(value, right)
+    if not isinstance(right, str):
+        return None
+    return value.startswith(right[:-1]) if right.endswith("*") else value == right
 
 
 def _address_is(value: Address, right: Any) -> bool | None:  # noqa: ANN401 -- nft's JSON
@@ -274,12 +276,6 @@ def _number(text: int | str) -> int | None:
         return int(text, 0)
     except ValueError:
         return None
-
-
-def _text_is(value: str, right: Any) -> bool | None:  # noqa: ANN401 -- nft's JSON
-    if not isinstance(right, str):
-        return None
-    return value.startswith(right[:-1]) if right.endswith("*") else value == right
 
 
 def any_of(outcomes: Iterable[bool | None]) -> bool | None:

@@ -4,9 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Final, NamedTuple, TypeAlias
 
-from harness.runtime.namespace_state import NamespaceState
 from harness.runtime.node import Node
-from harness.runtime.node_snapshot import NODE
 from harness.snapshot.firewall import legacy_tables
 from harness.views.attachments import KnownAttachment
 from harness.views.namespaces import NamespaceView, read_namespaces
@@ -34,20 +32,12 @@ class PathNamespace:
 
     def __init__(self, view: NamespaceView, namespace: Namespace, rtnl: Rtnl) -> None:
         self.view = view
+        self.label = view.label
+        self.state = view.state
         self._namespace = namespace
         self._rtnl = rtnl
         self._rules: Rules | None = None
         self._unread = ""
-
-    @property
-    def label(self) -> str:
-        """The name: "node", a pod's name."""
-        return self.view.label
-
-    @property
-    def state(self) -> NamespaceState:
-        """Links and addresses."""
-        return self.view.state
 
     def link(self, name: str) -> Link:
         """Return a link that exists."""
@@ -138,11 +128,6 @@ class PathNamespaces:
     def close(self) -> None:
         """Close all namespaces; a second call does nothing."""
         self._stack.close()
-
-    @property
-    def node(self) -> PathNamespace:
-        """The node."""
-        return self.places[NODE]
 
     def above(self, place: str, link: str) -> list[tuple[PathNamespace, Link]]:
         """Return macvlans, ipvlans and VLANs on top of a link, in all places."""

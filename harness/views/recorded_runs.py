@@ -147,10 +147,6 @@ class RecordedVerb:
     pods: Collection[str] | None
     conf_dirs: Sequence[Path]
 
-    def wants(self, attachment: KnownAttachment) -> bool:
-        """Tell whether the namespace of an attachment is compared before and after."""
-        return self.pods is None or attachment.pod in self.pods
-
 
 @contextmanager
 def recorded_run(verb: RecordedVerb, say: Callable[[str], None]) -> Iterator[Callable[[Sequence[Span]], None]]:
@@ -195,9 +191,11 @@ def _keep(begun: _Begun, spans: Sequence[Span], seconds: float, error: str, say:
     after = _State(verb, say, also=before.namespaces)
     pods = dict.fromkeys([*(verb.pods or ()), *named, *(each.pod for each in before.attachments)])
     changes = node_differences(node, before.snapshot, after.snapshot, begun.sandbox)
+    # The command can be typed again, with the variables that take part in it.
+    variables = [f"{name}={shlex.quote(os.environ[name])}" for name in _VARIABLES if os.environ.get(name)]
     run = RecordedRun(
         verb=verb.name,
-        command=_typed(),
+        command=" ".join([*variables, "cni-harness", shlex.join(sys.argv[1:])]),
         prefix=node.program(),
         started=begun.started.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         seconds=seconds,
@@ -225,7 +223,7 @@ class _State:
             self.topology = Topology({NODE: TopologyPlace(NODE, node.netns or THIS_HOST, (), (), ())})
             return
         known = known_attachments(node, warn=say)
-        self.attachments = [each for each in known if verb.wants(each)]
+        self.attachments = [each for each in known if verb.pods is None or each.pod in verb.pods]
         self.namespaces = {label_of(each.pod): each.netns for each in self.attachments if each.netns and each.pod}
         places = {NODE: node.netns or THIS_HOST} | (also or {}) | self.namespaces
         self.snapshot = take(places, [node.var_lib_cni] if node.var_lib_cni.is_dir() else [])
@@ -247,9 +245,3 @@ def _listed_networks(
                 if each.name in listed:
                     listed.discard(each.name)
                     yield ListedNetwork(each.name, str(each.source or ""), each.raw.decode(errors="replace"))
-
-
-def _typed() -> str:
-    """Return the command as it can be typed again, with the variables that take part in it."""
-    variables = [f"{name}={shlex.quote(os.environ[name])}" for name in _VARIABLES if os.environ.get(name)]
-    return " ".join([*variables, "cni-harness", shlex.join(sys.argv[1:])])

@@ -114,15 +114,6 @@ def _pod_of(span: Span) -> str:
     return f"{pairs.get('K8S_POD_NAMESPACE', 'default')}/{name}" if name else ""
 
 
-def environment_of(step: Step) -> dict[str, str]:
-    """Return the protocol's variables of an execution; a delegate has those of the plugin that called it."""
-    outer: Step | None = step
-    while outer is not None and not outer.span.name.startswith("ExecPlugin"):
-        outer = outer.above
-    attributes = outer.span.attributes if outer is not None else {}
-    return {name: str(attributes[name]) for name in PROTOCOL_VARIABLES if name in attributes}
-
-
 class DocumentLine(NamedTuple):
     """A line of a comparison; `kind` is "new", "old", "place" or empty."""
 
@@ -162,12 +153,14 @@ def document_lines(text: str) -> str:
 def _execution(step: Step, place: Sequence[str]) -> ExecutedPlugin:
     span = step.span
     texts = {name: str(span.attributes.get(name, "")) for name in ("path", "stdin", "stdout", "stderr")}
-    environ = environment_of(step)
+    # A delegate has the protocol's variables of the plugin that called it.
+    attributes = _attributes_around(step, "ExecPlugin")
+    environ = {name: str(attributes[name]) for name in PROTOCOL_VARIABLES if name in attributes}
     return ExecutedPlugin(
         anchor=f"call-{span.span_id}",
         plugin=printable(Path(texts["path"]).name),
         verb=environ.get("CNI_COMMAND", ""),
-        caller=_caller(step),
+        caller=printable(Path(str(_attributes_around(step.above, EXECUTIONS).get("path", ""))).name),
         time=duration(span.end_ns - span.start_ns),
         exit_code=str(span.attributes.get("exit_code", "")),
         error=printable(span.error),
@@ -179,13 +172,11 @@ def _execution(step: Step, place: Sequence[str]) -> ExecutedPlugin:
     )
 
 
-def _caller(step: Step) -> str:
-    outer = step.above
-    while outer is not None:
-        if outer.span.name.startswith(EXECUTIONS):
-            return printable(Path(str(outer.span.attributes.get("path", ""))).name)
-        outer = outer.above
-    return ""
+def _attributes_around(step: Step | None, names: str | tuple[str, ...]) -> Mapping[str, object]:
+    """Return the attributes of a step or of the nearest one around it whose name begins so; none without one."""
+    while step is not None and not step.span.name.startswith(names):
+        step = step.above
+    return step.span.attributes if step is not None else {}
 
 
 def _changes(stdin: str, stdout: str) -> Iterator[DocumentLine]:

@@ -80,7 +80,8 @@ def _of(step: Step, lane: str) -> Iterator[Arrow]:
         return
     yield _arrow("call", lane, target, text, "", is_error=False)
     yield from _inside(step, target)
-    answer = f"{_answer(step)}{duration(step.end_ns - span.start_ns)}"
+    code = span.attributes.get("exit_code")
+    answer = ("" if code is None else f"exit {code}, ") + duration(step.end_ns - span.start_ns)
     yield _arrow("answer", target, lane, answer, f": {span.error}" if span.error else "", is_error=bool(span.error))
 
 
@@ -105,12 +106,10 @@ def _to_kernel(step: Step, messages: Sequence[Step], lane: str) -> Iterator[Arro
         return
     doing = [text for inner in messages for text in _doing(inner)]
     failed = [inner.span.error for inner in messages if inner.span.error]
-    name = step.span.name
     number = f"{len(messages)} messages" if len(messages) > 1 else "1 message"
     # A refusal is an answer: plugins create first, and accept that something exists.
     title = "\n".join([*doing, *(f"refused: {error}" for error in failed)])
-    text = f"{name}: {number}"
-    yield _arrow("call", lane, KERNEL, text, f"\n{title}", is_error=False)
+    yield _arrow("call", lane, KERNEL, f"{step.span.name}: {number}", f"\n{title}", is_error=False)
 
 
 def _doing(step: Step) -> list[str]:
@@ -121,11 +120,6 @@ def _doing(step: Step) -> list[str]:
 def _words(step: Step) -> str:
     addresses = step.span.attributes.get("addresses")
     return ", ".join(map(str, addresses)) if isinstance(addresses, list) else ""
-
-
-def _answer(step: Step) -> str:
-    code = step.span.attributes.get("exit_code")
-    return "" if code is None else f"exit {code}, "
 
 
 def _arrow(

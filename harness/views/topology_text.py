@@ -21,8 +21,11 @@ class Branch(NamedTuple):
 
 def branches_of(topology: Topology) -> list[Branch]:
     """Return the node's lowest links, devices before bridges. A link with a way to the node comes once."""
-    drawn = _Drawn(topology)
-    return [drawn.branch(NODE, link) for link in _lowest_first(topology.node) if (NODE, link.name) not in drawn.links]
+    drawn, links = _Drawn(topology), topology.node.links
+    # Links that others stand on come first; a bridge's port comes with its bridge.
+    below = {link.peer.name for link in links if link.peer and link.peer.place == NODE}
+    links = sorted(links, key=lambda link: (bool(link.bridge), link.kind == "bridge", link.name not in below))
+    return [drawn.branch(NODE, link) for link in links if (NODE, link.name) not in drawn.links]
 
 
 def unreached_places(topology: Topology, shown: list[Branch]) -> list[TopologyPlace]:
@@ -51,12 +54,6 @@ class _Drawn:
             self.branch(other.label, each) for other, each in above if (other.label, each.name) not in self.links
         )
         return Branch(place, link, is_entrance, above_it)
-
-
-def _lowest_first(node: TopologyPlace) -> list[TopologyLink]:
-    """Return the links that others stand on first; a bridge's port comes with its bridge."""
-    below = {link.peer.name for link in node.links if link.peer and link.peer.place == NODE}
-    return sorted(node.links, key=lambda link: (bool(link.bridge), link.kind == "bridge", link.name not in below))
 
 
 def _entered(shown: "list[Branch] | tuple[Branch, ...]") -> set[str]:

@@ -277,20 +277,15 @@ def _write(recorder: TraceRecorder, files: Sequence[Path], say: Callable[[str], 
         say(f"Warning: the trace lacks its last {recorder.dropped} spans")
     for file in files:
         try:
-            document = _document(file, recorder.spans).encode()
+            if file.name.endswith(".perfetto.json"):
+                text = json.dumps(trace_events(recorder.spans, own_pid=os.getpid()))
+            else:
+                text = json.dumps(otlp_document(recorder.spans, own_pid=os.getpid(), version=own_version())) + "\n"
             # A device or a pipe must not be replaced by a file.
             if file.suffix == ".jsonl" or (file.exists() and not file.is_file()):
                 with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as opened:
-                    opened.write(document)
+                    opened.write(text.encode())
             else:
-                write_atomically(file, document, mode=0o600)
+                write_atomically(file, text.encode(), mode=0o600)
         except OSError as error:
             say(f"Warning: no trace is written to {file}: {error.strerror}")
-
-
-def _document(file: Path, spans: Sequence[Span]) -> str:
-    if file.name.endswith(".perfetto.json"):
-        return json.dumps(trace_events(spans, own_pid=os.getpid()))
-
-    document = otlp_document(spans, own_pid=os.getpid(), version=own_version())
-    return json.dumps(document) + "\n"

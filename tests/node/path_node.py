@@ -68,7 +68,7 @@ class Furnished:
         self._namespaces = {
             label: stack.enter_context(open_namespace(place.view.path)) for label, place in namespaces.places.items()
         }
-        self.trace = stack.enter_context(closing(TraceReader(self._namespaces[namespaces.node.label])))
+        self.trace = stack.enter_context(closing(TraceReader(self._namespaces[namespaces.places["node"].label])))
         self._listeners = {label: self._listen(label, stack) for label in self._namespaces}
         self._stack = stack
 
@@ -86,7 +86,7 @@ class Furnished:
         elif kind == "node":
             own = [
                 str(each.ip)
-                for each in self.namespaces.node.interfaces()
+                for each in self.namespaces.places["node"].interfaces()
                 if each.version == 4 and not each.ip.is_loopback
             ]
             destination = self._chance.choice(sorted(own))
@@ -292,7 +292,7 @@ def _foreign(namespaces: PathNamespaces, chance: random.Random) -> str:
     """Return tables of other programs, with rules that some of the packets meet."""
     own = [each.ip for place in namespaces.places.values() for each in place.interfaces()]
     addresses = [*dict.fromkeys(str(each) for each in own if each.version == 4 and not each.is_loopback)]
-    links = [link.name for link in namespaces.node.state.links if link.name != "lo"]
+    links = [link.name for link in namespaces.places["node"].state.links if link.name != "lo"]
 
     def condition() -> str:
         address, other = chance.choice(addresses), chance.choice(addresses)
