@@ -90,23 +90,20 @@ def _list_in_use(config: RuntimeCniConfig, problems: list[str]) -> NetworkList |
     except NetworkError as error:
         problems.append(str(error))
         return None
-    for network in _read(paths, config, problems):
-        if config.network in {"", network.name}:
-            return network
+    for path in paths:
+        try:
+            network = read_network_file(path)
+        except NetworkError as error:
+            problems.append(str(error))
+            if not (config.skips_unusable_lists or config.network):
+                break
+        else:
+            if config.network in {"", network.name}:
+                return network
     if not problems and not config.built_in:
         wanted = f'no network "{config.network}"' if config.network else "no network list"
         problems.append(f"{config.conf_dir}: {wanted}")
     return None
-
-
-def _read(paths: Sequence[Path], config: RuntimeCniConfig, problems: list[str]) -> Iterator[NetworkList]:
-    for path in paths:
-        try:
-            yield read_network_file(path)
-        except NetworkError as error:
-            problems.append(str(error))
-            if not (config.skips_unusable_lists or config.network):
-                return
 
 
 def versions_by_asking(timeout: float = _TIMEOUT_S) -> VersionsOf:

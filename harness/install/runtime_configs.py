@@ -67,13 +67,15 @@ def _containerd(root: Root) -> RuntimeCniConfig:
         if section in plugins and release < (2, 0):
             cni.clear()  # containerd 1 replaces the whole section of a plugin, containerd 2 merges
         cni |= {key: (document.path, value) for key, value in table(document, "plugins", section, "cni").items()}
+    path = documents[0].path if documents else _CONTAINERD
+    key = 'bin_dir = "{folder}"' if version < max(_SECTIONS) else "bin_dirs = [{folders}]"
     return RuntimeCniConfig(
         "containerd",
         files=tuple(document.path for document in documents),
         bin_dirs=_bin_dirs(cni),
         conf_dir=folder(cni["conf_dir"][0], "conf_dir", cni["conf_dir"][1]) if "conf_dir" in cni else DEFAULT_CONF_DIR,
         own_types=() if cni.get("use_internal_loopback", (None, False))[1] is True else ("loopback",),
-        setting=_setting(version, documents[0].path if documents else _CONTAINERD),
+        setting=f'{key} in [plugins."{_SECTIONS.get(version, _SECTIONS[3])}".cni] of {path}',
         unused="disabled_plugins names its CRI plugin" if disabled & _DISABLING else "",
     )
 
@@ -121,12 +123,6 @@ def _bin_dirs(cni: Mapping[str, tuple[Path, object]]) -> tuple[Path, ...]:
     return (folder(cni["bin_dir"][0], "bin_dir", cni["bin_dir"][1]),) if one else (DEFAULT_BIN_DIR,)
 
 
-def _setting(version: int, path: Path) -> str:
-    section = _SECTIONS.get(version, _SECTIONS[3])
-    key = 'bin_dir = "{folder}"' if version < max(_SECTIONS) else "bin_dirs = [{folders}]"
-    return f'{key} in [plugins."{section}".cni] of {path}'
-
-
 def _release(root: Root) -> Release:
     """Return the release that the executable prints; without one, a release that reads the file's version."""
     executable = root.executable("containerd")
@@ -146,7 +142,10 @@ def _crio(root: Root) -> RuntimeCniConfig:
 
     See crio.conf(5) and pkg/config/config.go of CRI-O.
     """
-    documents = _crio_documents(root)
+    # All files below the folder of drop-ins, in the order of filepath.Walk.
+    top = root.at(_CRIO_DROP_INS)
+    below = sorted(Path(place, name).relative_to(top) for place, _, names in os.walk(top) for name in names)
+    documents = root.documents([_CRIO, *(_CRIO_DROP_INS / path for path in below)])
     bin_dirs: tuple[Path, ...] = (DEFAULT_BIN_DIR,)
     conf_dir, deprecated, network = DEFAULT_CONF_DIR, None, ""
     for document in documents:
@@ -169,13 +168,6 @@ def _crio(root: Root) -> RuntimeCniConfig:
         skips_unusable_lists=True,
         setting=f"plugin_dirs = [{{folders}}] in [crio.network] of a file in {_CRIO_DROP_INS}",
     )
-
-
-def _crio_documents(root: Root) -> list[Document]:
-    """Return the configuration file and all files below the folder of drop-ins, in the order of filepath.Walk."""
-    top = root.at(_CRIO_DROP_INS)
-    below = sorted(Path(folder, name).relative_to(top) for folder, _, names in os.walk(top) for name in names)
-    return root.documents([_CRIO, *(_CRIO_DROP_INS / path for path in below)])
 
 
 def _podman(root: Root) -> RuntimeCniConfig:

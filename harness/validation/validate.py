@@ -44,7 +44,11 @@ def validate(network: NetworkList, versions: Callable[[str], list[str]], note: C
         where = f"plugins[{index}]"
         for remark in _plugin_notes(plugin, where):
             note(remark)
-        problems += _reserved(plugin, where)
+        # SPEC.md section 1, "Reserved keys": a runtime generates these, and so drops them from a file.
+        reserved = (key for key in plugin.raw if _is_generated(key))
+        problems += (
+            f"{where}.{key}: the key is the runtime's own, what a file says there is ignored" for key in reserved
+        )
         problems += _misconfigured(plugin, where, note)
         asked = {f"{where}.type": plugin.type, f"{where}.ipam.type": plugin.delegate}
         for key, name in asked.items():
@@ -78,13 +82,6 @@ def _misconfigured(plugin: PluginConfig, where: str, note: Callable[[str], objec
 
 def _is_generated(key: str) -> bool:
     return key.casefold() in _GENERATED or key.casefold().startswith("cni.dev/")
-
-
-def _reserved(plugin: PluginConfig, where: str) -> Iterator[str]:
-    """Find the keys that the runtime generates, and so drops from a file (SPEC.md section 1, "Reserved keys")."""
-    for key in plugin.raw:
-        if _is_generated(key):
-            yield f"{where}.{key}: the key is the runtime's own, what a file says there is ignored"
 
 
 def _plugin_notes(plugin: PluginConfig, where: str) -> Iterator[str]:

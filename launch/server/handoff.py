@@ -63,7 +63,7 @@ class Handoff:
 
         Raises ConnectionError if the launcher has gone, HandoffError, PeerError, OSError.
         """
-        is_there = self._has_packet()
+        is_there = self._has(select.POLLIN)
         self._peer = self._stack.enter_context(judge(self.connection, own))
         packet, files, ancillary = self._receive(MAX_REQUEST_BYTES, DESCRIPTORS)
         if not is_there:
@@ -101,9 +101,7 @@ class Handoff:
 
     def is_abandoned(self) -> bool:
         """Tell whether the launcher has ended the connection."""
-        poll = select.poll()
-        poll.register(self.connection, 0)
-        return bool(poll.poll(0))
+        return self._has(0)
 
     def own(self, files: Iterable[int]) -> None:
         """Have these files closed with the handoff."""
@@ -133,9 +131,10 @@ class Handoff:
             raise HandoffError(f"a packet of more than {size} bytes or {most} files")
         return packet, files, ancillary
 
-    def _has_packet(self) -> bool:
+    def _has(self, events: int) -> bool:
+        """Tell whether one of these events is there, or the end of the connection."""
         poll = select.poll()
-        poll.register(self.connection, select.POLLIN)
+        poll.register(self.connection, events)
         return bool(poll.poll(0))
 
     def _wait(self) -> None:

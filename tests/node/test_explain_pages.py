@@ -60,7 +60,7 @@ def with_hostile_words(found: Explanation) -> Explanation:
         arrows=tuple(arrow._replace(text=HOSTILE, target=f"{HOSTILE}{number}", is_error=True) for number in range(9)),
         executions=(executed,),
         changes=tuple(change._replace(words=HOSTILE) for change in found.changes),
-        networks=tuple(network._replace(title=HOSTILE, text=HOSTILE) for network in found.networks),
+        networks=tuple(network._replace(name=HOSTILE, text=HOSTILE) for network in found.networks),
     )
 
 
