@@ -12,7 +12,7 @@ import errno
 import time
 
 from fast_stdlib.contextlib import contextmanager
-from fast_stdlib.typing import TYPE_CHECKING, Final, Iterator, Mapping, cast
+from fast_stdlib.typing import TYPE_CHECKING, Final, Iterable, Iterator, Mapping, cast
 from firewall.admission_table import Admission
 from firewall.owner import Owner
 from firewall.tables import Interface, Tables, host_network
@@ -32,6 +32,7 @@ _SYSTEM_BUS: Final = "unix:path=/run/dbus/system_bus_socket"
 _NO_AUTO_START = 2  # DBUS_MESSAGE_FLAG: asking must not start the daemon
 _ERROR: Final = "org.freedesktop.DBus.Error."
 _NOT_RUNNING: Final = ("ServiceUnknown", "NameHasNoOwner")
+_NOT_THERE: Final = ("UNKNOWN_SOURCE", "NOT_ENABLED", "INVALID_ZONE")
 _BYTES = 65536
 
 
@@ -42,12 +43,7 @@ def apply(tables: Tables, _owner: Owner, admission: Admission) -> None:
     with connected(tables.environ) as bus:
         for address in admission.addresses:
             source = _source(address)
-            try:
-                bus.ask("addSource", admission.zone, source)
-            except FirewalldRefusal as refusal:
-                if "ZONE_ALREADY_SET" not in str(refusal):
-                    message = f'firewalld cannot add source {source} to zone "{admission.zone}": {refusal}'
-                    raise FirewalldError(errno.EIO, message) from None
+            _change(bus, "addSource", admission.zone, source, f"add source {source} to", ("ZONE_ALREADY_SET",))
 
 
 def remove(tables: Tables, _owner: Owner, admission: Admission) -> None:
@@ -60,7 +56,8 @@ def remove(tables: Tables, _owner: Owner, admission: Admission) -> None:
     try:
         with connected(tables.environ) as bus:
             for address in admission.addresses:
-                _remove(bus, admission.zone, _source(address))
+                source = _source(address)
+                _change(bus, "removeSource", admission.zone, source, f"remove source {source} from", _NOT_THERE)
     except FirewalldEndedError:  # the sources have ended with it
         return
 
@@ -92,13 +89,13 @@ def is_running(environ: Mapping[str, str]) -> bool:
         return False
 
 
-def _remove(bus: "Bus", zone: str, source: str) -> None:
+def _change(bus: "Bus", method: str, zone: str, source: str, doing: str, fine: Iterable[str]) -> None:
+    """Change a source of a zone; a refusal with one of the `fine` words says that it is so already."""
     try:
-        bus.ask("removeSource", zone, source)
+        bus.ask(method, zone, source)
     except FirewalldRefusal as refusal:
-        if not any(word in str(refusal) for word in ("UNKNOWN_SOURCE", "NOT_ENABLED", "INVALID_ZONE")):
-            message = f'firewalld cannot remove source {source} from zone "{zone}": {refusal}'
-            raise FirewalldError(errno.EIO, message) from None
+        if not any(word in str(refusal) for word in fine):
+            raise FirewalldError(errno.EIO, f'firewalld cannot {doing} zone "{zone}": {refusal}') from None
 
 
 def _source(address: Interface) -> str:

@@ -41,19 +41,15 @@ from firewall.admission_table import (
     MEMBERS,
     OBJECTS,
     PODS,
-    PORT_RULES,
     PORTS,
     PORTS_HOOK,
-    RULES,
     SAME,
     SAME_BRIDGE,
     Admission,
     Ingress,
     SeenAdmission,
     counter_name,
-    is_whole,
     name_key,
-    open_ports,
     open_table,
     pair_key,
     restore,
@@ -77,15 +73,13 @@ def apply(tables: Tables, owner: Owner, admission: Admission) -> None:
     """
     if not admission.addresses:
         return
-    netfilter = tables.netfilter()
-    table = open_table(netfilter)
-    ingress = admission.ingress
+    netfilter, ingress = tables.netfilter(), admission.ingress
     addresses = _without_length(admission.addresses)
     doing = f"admit {', '.join(map(str, addresses))}"
     for _ in attempts(doing):
         seen = SeenAdmission(netfilter, owner, addresses, ingress)
-        transaction = table.transaction()
-        is_damaged = not is_whole(table, seen.base, len(RULES))
+        transaction = seen.table.transaction()
+        is_damaged = not seen.is_whole()
         if is_damaged:
             restore(transaction, seen.base)
         for ip in addresses:
@@ -96,14 +90,14 @@ def apply(tables: Tables, owner: Owner, admission: Admission) -> None:
         if ingress:
             _restrict(transaction, owner, ingress, seen)
             if ingress.policy == ISOLATED and ingress.port:
-                _isolate(transaction, tables, owner, ingress, seen)
+                _isolate(transaction, owner, ingress, seen)
         if not transaction.messages:
             break
         # If a transaction makes all objects that it needs, "no such object" means that the kernel lacks a feature.
         is_guarded = (is_damaged and seen.uses is not None) or ingress is not None
         lost_races = LOST_RACES if seen.uses is not None else LOST_RACES - {errno.ENOENT}
         try:
-            is_done = table.try_commit(transaction, doing, lost_races, seen.generation if is_guarded else None)
+            is_done = seen.table.try_commit(transaction, doing, lost_races, seen.generation if is_guarded else None)
         except NetlinkError:
             _demand_ports(tables, ingress, seen, doing)
             raise
@@ -115,7 +109,6 @@ def apply(tables: Tables, owner: Owner, admission: Admission) -> None:
 def remove(tables: Tables, owner: Owner, _admission: Admission) -> None:
     """Remove all elements of the owner; no elements are fine. Raises NetlinkError."""
     netfilter = tables.netfilter()
-    table = open_table(netfilter)
     addresses: dict[Address, None] = {}
     ingress = None
     doing = f"remove the admission of {owner.label()}"
@@ -131,9 +124,9 @@ def remove(tables: Tables, owner: Owner, _admission: Admission) -> None:
         owned = [ip for ip, element in seen.pods.items() if element.comment == owner.label()]
         if not owned and not seen.listed and not seen.member:
             break
-        transaction = table.transaction()
+        transaction = seen.table.transaction()
         if ingress and seen.port and seen.port.comment == owner.label():
-            _release_port(transaction, tables, ingress)
+            _release_port(transaction, ingress, seen)
         if _is_last(seen, ingress):
             transaction.delete_table(contents=True)
         else:
@@ -143,17 +136,16 @@ def remove(tables: Tables, owner: Owner, _admission: Admission) -> None:
                 transaction.delete_elements(OWNERS, [seen.listed])
             if ingress and seen.member:
                 _release(transaction, seen.member, ingress, seen)
-        if table.try_commit(transaction, doing, LOST_RACES, seen.generation):
+        if seen.table.try_commit(transaction, doing, LOST_RACES, seen.generation):
             break
 
 
 def holds(tables: Tables, owner: Owner, admission: Admission) -> bool:
     """Tell whether the rules are there and the owner's elements for all the addresses. Raises NetlinkError."""
-    netfilter = tables.netfilter()
     addresses = _without_length(admission.addresses)
-    seen = SeenAdmission(netfilter, owner, addresses)
+    seen = SeenAdmission(tables.netfilter(), owner, addresses)
     return (
-        is_whole(open_table(netfilter), seen.base, len(RULES))
+        seen.is_whole()
         and seen.listed is not None
         and all((found := seen.pods.get(ip)) is not None and found.comment == owner.label() for ip in addresses)
     )
@@ -161,18 +153,15 @@ def holds(tables: Tables, owner: Owner, admission: Admission) -> bool:
 
 def restricts(tables: Tables, owner: Owner, ingress: Ingress) -> bool:
     """Tell whether the policy is in force for the owner. Raises NetlinkError."""
-    netfilter = tables.netfilter()
-    seen = SeenAdmission(netfilter, owner, (), ingress)
-    if not is_whole(open_table(netfilter), seen.base, len(RULES)) or not seen.bridge:
-        return False
-    if _ingress_in(seen.member) != ingress:
+    seen = SeenAdmission(tables.netfilter(), owner, (), ingress)
+    if not seen.is_whole() or not seen.bridge or _ingress_in(seen.member) != ingress:
         return False
     if ingress.policy == SAME_BRIDGE:
         return seen.same is not None or ISOLATED in seen.counts
     if not ingress.port:
         return seen.same is None
     is_isolated = seen.port is not None and seen.port.comment == owner.label()
-    return seen.same is None and is_isolated and is_whole(open_ports(netfilter), seen.ports_base, len(PORT_RULES))
+    return seen.same is None and is_isolated and seen.has_port_rules()
 
 
 def addresses_of(tables: Tables, owner: Owner) -> list[Interface]:
@@ -228,11 +217,10 @@ def _release(transaction: Transaction, member: Element, ingress: Ingress, seen: 
         transaction.delete_elements(BRIDGES, [seen.bridge])
 
 
-def _isolate(transaction: Transaction, tables: Tables, owner: Owner, ingress: Ingress, seen: SeenAdmission) -> None:
+def _isolate(transaction: Transaction, owner: Owner, ingress: Ingress, seen: SeenAdmission) -> None:
     """Drop frames between the pod's port and the bridge's other ports, in the same transaction."""
-    table = open_ports(tables.netfilter())
-    ports = table.transaction()
-    if not is_whole(table, seen.ports_base, len(PORT_RULES)):
+    ports = seen.ports.transaction()
+    if not seen.has_port_rules():
         restore_ports(ports, seen.ports_base)
     _put(ports, PORTS, Element(name_key(ingress.port), owner.label()), seen.port)
     transaction.messages += ports.messages
@@ -244,11 +232,10 @@ def _demand_ports(tables: Tables, ingress: Ingress | None, seen: SeenAdmission, 
         demand_bridge_family(tables, PORTS_HOOK, f'ingressPolicy "{ISOLATED}": {doing}')
 
 
-def _release_port(transaction: Transaction, tables: Tables, ingress: Ingress) -> None:
-    table = open_ports(tables.netfilter())
-    ports = table.transaction()
+def _release_port(transaction: Transaction, ingress: Ingress, seen: SeenAdmission) -> None:
+    ports = seen.ports.transaction()
     key = name_key(ingress.port)
-    if all(element.key == key for element in table.elements(PORTS)):
+    if all(element.key == key for element in seen.ports.elements(PORTS)):
         ports.delete_table(contents=True)
     else:
         ports.delete_elements(PORTS, [Element(key)])

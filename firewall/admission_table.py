@@ -77,11 +77,6 @@ def open_table(netfilter: Netfilter) -> NftTable:
     return NftTable(netfilter, INET, _TABLE)
 
 
-def open_ports(netfilter: Netfilter) -> NftTable:
-    """Return the table of isolated bridge ports; nothing is asked yet."""
-    return NftTable(netfilter, BRIDGE, _TABLE)
-
-
 def name_key(name: str) -> bytes:
     """Return the key for an interface name."""
     return name.encode().ljust(IFNAME_KEY.length, b"\0")
@@ -98,11 +93,6 @@ def counter_name(ingress: Ingress) -> str:
     It has a hash of the bridge's name, which may have characters that nft(8) cannot read in a name.
     """
     return f"{ingress.policy}-{sha256(ingress.bridge.encode()).hexdigest()[:12]}"
-
-
-def is_whole(table: NftTable, chain: NftChain | None, rules: int) -> bool:
-    """Tell whether a base chain has its hook and this number of rules. The rules hold the sets that they use."""
-    return chain is not None and chain.hook == HOOK and (chain.uses == rules or len(table.rules(FORWARD)) == rules)
 
 
 def restore(transaction: Transaction, base: NftChain | None) -> None:
@@ -154,7 +144,9 @@ class SeenAdmission:
         self, netfilter: Netfilter, owner: Owner, addresses: Iterable[Address], ingress: Ingress | None = None
     ) -> None:
         """Ask for the owner's elements, those of the addresses, and the state of a bridge. Raises NetlinkError."""
-        table, ports = open_table(netfilter), open_ports(netfilter)
+        self.table = table = open_table(netfilter)
+        self.ports = ports = NftTable(netfilter, BRIDGE, _TABLE)
+        """The table of isolated bridge ports."""
         generation, uses = table.generation_question(), table.uses_question()
         base, admin = table.chain_question(FORWARD), table.chain_question(ADMIN)
         count = table.counter_question(ATTACHMENTS)
@@ -190,3 +182,16 @@ class SeenAdmission:
         self.listed = listed.found
         self.member = member.found
         self.pods = {ip: question.found for ip, question in pods.items() if question.found}
+
+    def is_whole(self) -> bool:
+        """Tell whether the base chain has its hook and rules. Raises NetlinkError."""
+        return _is_whole(self.table, self.base, len(RULES))
+
+    def has_port_rules(self) -> bool:
+        """Tell whether the chain of isolated ports has its hook and rules. Raises NetlinkError."""
+        return _is_whole(self.ports, self.ports_base, len(PORT_RULES))
+
+
+def _is_whole(table: NftTable, chain: NftChain | None, rules: int) -> bool:
+    """Tell whether a base chain has its hook and this number of rules. The rules hold the sets that they use."""
+    return chain is not None and chain.hook == HOOK and (chain.uses == rules or len(table.rules(FORWARD)) == rules)

@@ -33,15 +33,13 @@ from firewall.masquerade_table import (
     SeenMasquerade,
     Subnets,
     interface_of,
-    is_whole,
     name_of,
-    open_table,
 )
 from firewall.owner import Owner
 from firewall.tables import COMMENT_MAX, OWNERS, Interface, Network, Tables, attempts, owner_key
 from netlink.nft_transaction import Transaction
 from netlink.nft_wire import Element
-from netlink.nftables import LOST_RACES, NftTable
+from netlink.nftables import LOST_RACES
 from netlink.wire import NetlinkError
 from skel.steps import Steps
 
@@ -61,13 +59,12 @@ def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
         address: Element(address.ip.packed, owner.label(), counter=name_of(address.network)) for address in addresses
     }
     netfilter = tables.netfilter()
-    table = open_table(netfilter)
-    subnets = Subnets(netfilter, table)
+    subnets = Subnets(netfilter)
     has_lost = False
     for _ in attempts(doing):
-        seen = SeenMasquerade(netfilter, table, owner, wanted, chains=True)
-        is_damaged = has_lost or not all(is_whole(table, *each) for each in seen.chains.items())
-        transaction = table.transaction()
+        seen = SeenMasquerade(netfilter, owner, wanted, chains=True)
+        is_damaged = has_lost or not all(subnets.is_whole(*each) for each in seen.chains.items())
+        transaction = subnets.table.transaction()
         if is_damaged:
             subnets.restore(transaction, seen)
         # More objects than those of these subnets and the set of owners: another subnet may have the address, too.
@@ -82,7 +79,7 @@ def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
         # after any change.
         lost_races = LOST_RACES - {errno.ENOENT} if is_damaged else LOST_RACES
         is_guarded = is_damaged and bool(seen.uses is not None or seen.elements or seen.listed)
-        if table.try_commit(transaction, doing, lost_races, seen.generation if is_guarded else None):
+        if subnets.table.try_commit(transaction, doing, lost_races, seen.generation if is_guarded else None):
             break
         has_lost = not is_damaged
 
@@ -94,18 +91,17 @@ def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) ->
     """
     doing = f"stop masquerading {', '.join(map(str, addresses)) or owner.label()}"
     netfilter = tables.netfilter()
-    table = open_table(netfilter)
-    subnets = Subnets(netfilter, table)
+    subnets = Subnets(netfilter)
     known = dict.fromkeys(addresses)
     is_removable = True
     for _ in attempts(doing):
-        seen = SeenMasquerade(netfilter, table, owner, known)
-        told = _told(table, subnets, owner, seen.listed)
+        seen = SeenMasquerade(netfilter, owner, known)
+        told = _told(subnets, owner, seen.listed)
         if not told.keys() <= known.keys():
             known |= told
             continue
         owned = [address for address, element in seen.elements.items() if element.comment == owner.label()]
-        transaction = table.transaction()
+        transaction = subnets.table.transaction()
         for address in owned:
             transaction.delete_elements(name_of(address.network), [seen.elements[address]])
         if seen.listed:
@@ -115,7 +111,9 @@ def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) ->
             subnets.remove(transaction, emptied)
         # The guard makes the commit fail if the elements are no longer this owner's, or if a subnet has new elements.
         try:
-            if not transaction.messages or table.try_commit(transaction, doing, {errno.ERESTART}, seen.generation):
+            if not transaction.messages:
+                break
+            if subnets.table.try_commit(transaction, doing, {errno.ERESTART}, seen.generation):
                 break
         except NetlinkError:
             if not emptied:
@@ -126,12 +124,11 @@ def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) ->
 def holds(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> bool:
     """Tell whether `apply` is in force for `addresses` and `owner`, rules included. Raises NetlinkError."""
     netfilter = tables.netfilter()
-    table = open_table(netfilter)
-    seen = SeenMasquerade(netfilter, table, owner, addresses, chains=True)
+    subnets, seen = Subnets(netfilter), SeenMasquerade(netfilter, owner, addresses, chains=True)
     return all(
         (element := seen.elements.get(each))
         and element.comment == owner.label()
-        and is_whole(table, each.network, seen.chains[each.network])
+        and subnets.is_whole(each.network, seen.chains[each.network])
         for each in addresses
     )
 
@@ -156,12 +153,11 @@ def masqueraded(tables: Tables) -> list[tuple[Interface, Owner]]:
 
     Raises NetlinkError.
     """
-    netfilter = tables.netfilter()
-    table = open_table(netfilter)
+    subnets = Subnets(tables.netfilter())
     elements = [
         (interface_of(element, network), element.comment)
-        for network in Subnets(netfilter, table).listed()
-        for element in table.elements(name_of(network))
+        for network in subnets.listed()
+        for element in subnets.table.elements(name_of(network))
     ]
     owners = [(address, Owner.from_label(label)) for address, label in elements]
     return [(address, owner) for address, owner in owners if owner]
@@ -170,9 +166,8 @@ def masqueraded(tables: Tables) -> list[tuple[Interface, Owner]]:
 def _remove_unused(tables: Tables) -> None:
     """Remove the rules of subnets and the lists of owners without addresses, and the table if it is empty. O(n)."""
     doing = "remove the rules that no address needs"
-    netfilter = tables.netfilter()
-    table = open_table(netfilter)
-    subnets = Subnets(netfilter, table)
+    subnets = Subnets(tables.netfilter())
+    table = subnets.table
     for _ in attempts(doing):
         generation = table.generation()
         counters = subnets.counters(subnets.listed())
@@ -211,7 +206,7 @@ def _listing(owner: Owner, addresses: Iterable[Interface], present: Element | No
     return Element(owner_key(owner.label()), comment if len(comment) <= COMMENT_MAX and _MORE not in already else _MORE)
 
 
-def _told(table: NftTable, subnets: Subnets, owner: Owner, listed: Element | None) -> dict[Interface, None]:
+def _told(subnets: Subnets, owner: Owner, listed: Element | None) -> dict[Interface, None]:
     """Return the addresses that an owner's element lists."""
     if listed is None:
         return {}
@@ -219,7 +214,7 @@ def _told(table: NftTable, subnets: Subnets, owner: Owner, listed: Element | Non
         return {
             interface_of(element, network): None
             for network in subnets.listed()
-            for element in table.elements(name_of(network), owner.label())
+            for element in subnets.table.elements(name_of(network), owner.label())
         }
     told: dict[Interface, None] = {}
     for each in listed.comment.split():

@@ -38,24 +38,14 @@ def interface_of(element: Element, network: Network) -> Interface:
     return ip_interface((element.key, network.prefixlen))
 
 
-def is_whole(table: NftTable, network: Network, chain: NftChain | None) -> bool:
-    """Tell whether a subnet's chain has its hook and a rule."""
-    return chain is not None and chain.hook == _HOOK and table.has_rules(name_of(network), chain)
-
-
 class SeenMasquerade:
     """The answers to one system call about an owner and addresses; all belong to `generation`, or to a later one."""
 
     def __init__(
-        self,
-        netfilter: Netfilter,
-        table: NftTable,
-        owner: Owner,
-        addresses: Iterable[Interface],
-        *,
-        chains: bool = False,
+        self, netfilter: Netfilter, owner: Owner, addresses: Iterable[Interface], *, chains: bool = False
     ) -> None:
         """Ask for the subnets' chains, which masquerading needs, or for their counters. Raises NetlinkError."""
+        table = open_table(netfilter)
         elements = {each: table.element_question(name_of(each.network), each.ip.packed) for each in addresses}
         names = {each.network: name_of(each.network) for each in elements}
         of_chains = {network: table.chain_question(name) for network, name in names.items() if chains}
@@ -79,15 +69,19 @@ class SeenMasquerade:
 class Subnets:
     """The objects of subnets in the table: listed, made and removed."""
 
-    def __init__(self, netfilter: Netfilter, table: NftTable) -> None:
+    def __init__(self, netfilter: Netfilter) -> None:
         """Ask nothing yet."""
         self._netfilter = netfilter
-        self._table = table
+        self.table = open_table(netfilter)
+
+    def is_whole(self, network: Network, chain: NftChain | None) -> bool:
+        """Tell whether a subnet's chain has its hook and a rule."""
+        return chain is not None and chain.hook == _HOOK and self.table.has_rules(name_of(network), chain)
 
     def listed(self) -> list[Network]:
         """Return the subnets that have a map. O(n) in their number. Raises NetlinkError."""
         networks = []
-        for name in self._table.sets():
+        for name in self.table.sets():
             with suppress(ValueError):  # another program's set
                 if name.startswith(_PREFIX):
                     networks.append(ip_network(name.removeprefix(_PREFIX).replace("_", ":").replace("-", "/")))
@@ -95,7 +89,7 @@ class Subnets:
 
     def counters(self, networks: Iterable[Network]) -> dict[Network, int | None]:
         """Return the number of elements of each subnet; None if it has no counter. Raises NetlinkError."""
-        questions = {network: self._table.counter_question(name_of(network)) for network in networks}
+        questions = {network: self.table.counter_question(name_of(network)) for network in networks}
         self._netfilter.look_up(*questions.values())
         return {network: counter.found for network, counter in questions.items()}
 
@@ -103,7 +97,7 @@ class Subnets:
         """Return elements of these addresses in the maps of other subnets. Raises NetlinkError."""
         listed = self.listed()
         questions = [
-            (name_of(network), self._table.element_question(name_of(network), address.ip.packed))
+            (name_of(network), self.table.element_question(name_of(network), address.ip.packed))
             for address in addresses
             for network in listed
             if network != address.network and address.ip in network
@@ -116,12 +110,10 @@ class Subnets:
         chains: dict[Network, NftChain | None] = dict(seen.chains)
         if seen.uses is not None:
             # A program that flushed these rules has probably flushed other networks' rules, too.
-            questions = {
-                each: self._table.chain_question(name_of(each)) for each in self.listed() if each not in chains
-            }
+            questions = {each: self.table.chain_question(name_of(each)) for each in self.listed() if each not in chains}
             self._netfilter.look_up(*questions.values())
             found = {each: chain.found for each, chain in questions.items()}
-            chains |= {each: chain for each, chain in found.items() if not is_whole(self._table, each, chain)}
+            chains |= {each: chain for each, chain in found.items() if not self.is_whole(each, chain)}
         transaction.add_table()
         transaction.add_set(OWNERS, OWNER_KEY)
         for network, chain in chains.items():
@@ -141,10 +133,10 @@ class Subnets:
         it with a generation from before them.
         """
         names = [name_of(network) for network in networks]
-        chains = [self._table.chain_question(name) for name in names]
-        sets = [self._table.set_question(name) for name in [*names, OWNERS]]
-        counters = [self._table.counter_question(name) for name in names]
-        uses = self._table.uses_question()
+        chains = [self.table.chain_question(name) for name in names]
+        sets = [self.table.set_question(name) for name in [*names, OWNERS]]
+        counters = [self.table.counter_question(name) for name in names]
+        uses = self.table.uses_question()
         questions: list[LookUp[Any]] = [*chains, *sets, *counters]
         self._netfilter.look_up(*questions, uses)
         found = sum(question.found is not None for question in questions)
