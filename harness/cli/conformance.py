@@ -231,19 +231,17 @@ def session() -> None:
     answering = ConformanceSession()
     for line in sys.stdin:
         question = json.loads(line)
-        asked_launchers = question["verb"] == "launchers"
-        answer = _launchers(Path(question["folder"])) if asked_launchers else answering.answer(question)
+        answer: dict[str, object] = {}
+        if question["verb"] != "launchers":
+            answer = answering.answer(question)
+        else:
+            from harness.install.files import InstallError, write_launchers
+
+            try:
+                write_launchers(Path(question["folder"]))
+            except (InstallError, OSError) as error:
+                answer = {"error": str(error)}
         write(json.dumps(answer))
-
-
-def _launchers(folder: Path) -> dict[str, object]:
-    from harness.install.files import InstallError, write_launchers
-
-    try:
-        write_launchers(folder)
-    except (InstallError, OSError) as error:
-        return {"error": str(error)}
-    return {}
 
 
 for _below in (clean, matrix, runtime, session):

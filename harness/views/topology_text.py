@@ -21,39 +21,32 @@ class Branch(NamedTuple):
 
 def branches_of(topology: Topology) -> list[Branch]:
     """Return the node's lowest links, devices before bridges. A link with a way to the node comes once."""
-    drawn, links = _Drawn(topology), topology.node.links
+    drawn: set[tuple[str, str]] = set()
+    entered = {NODE}
+
+    def branch(label: str, link: TopologyLink) -> Branch:
+        """Return a link with everything above it that has no place in the drawing yet."""
+        drawn.add((label, link.name))
+        is_entrance = label not in entered
+        entered.add(label)
+        place = topology.places[label]
+        above = [(place, port) for port in place.links if port.bridge == link.name]
+        above += topology.above(label, link.name)
+        above_it = tuple(branch(other.label, each) for other, each in above if (other.label, each.name) not in drawn)
+        return Branch(place, link, is_entrance, above_it)
+
     # Links that others stand on come first; a bridge's port comes with its bridge.
-    below = {link.peer.name for link in links if link.peer and link.peer.place == NODE}
-    links = sorted(links, key=lambda link: (bool(link.bridge), link.kind == "bridge", link.name not in below))
-    return [drawn.branch(NODE, link) for link in links if (NODE, link.name) not in drawn.links]
+    below = {link.peer.name for link in topology.node.links if link.peer and link.peer.place == NODE}
+    links = sorted(
+        topology.node.links, key=lambda link: (bool(link.bridge), link.kind == "bridge", link.name not in below)
+    )
+    return [branch(NODE, link) for link in links if (NODE, link.name) not in drawn]
 
 
 def unreached_places(topology: Topology, shown: list[Branch]) -> list[TopologyPlace]:
     """Return the places that no link of `shown` leads into."""
     reached = {NODE, *_entered(shown)}
     return [place for place in topology.places.values() if place.label not in reached]
-
-
-class _Drawn:
-    """The links that are in the drawing already."""
-
-    def __init__(self, topology: Topology) -> None:
-        self._topology = topology
-        self._entered = {NODE}
-        self.links: set[tuple[str, str]] = set()
-
-    def branch(self, label: str, link: TopologyLink) -> Branch:
-        """Return a link with everything above it that has no place in the drawing yet."""
-        self.links.add((label, link.name))
-        is_entrance = label not in self._entered
-        self._entered.add(label)
-        place = self._topology.places[label]
-        above = [(place, port) for port in place.links if port.bridge == link.name]
-        above += self._topology.above(label, link.name)
-        above_it = tuple(
-            self.branch(other.label, each) for other, each in above if (other.label, each.name) not in self.links
-        )
-        return Branch(place, link, is_entrance, above_it)
 
 
 def _entered(shown: "list[Branch] | tuple[Branch, ...]") -> set[str]:
