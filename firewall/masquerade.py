@@ -38,7 +38,7 @@ def repair(
     if by_reference and not backend:
         backend = "iptables" if find("iptables", tables.environ) else "nftables"
     if backend == "iptables":
-        masquerade_iptables.repair(tables, owner, addresses)
+        masquerade_iptables.apply(tables, owner, addresses, repairs=True)
     elif by_reference:
         masquerade_reference.repair(tables, owner, addresses)
     else:

@@ -47,36 +47,23 @@ class _Wanted(NamedTuple):
         ]
 
 
-def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
+def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface], *, repairs: bool = False) -> None:
     """Masquerade traffic from `addresses` to anywhere but their subnets and multicast. Raises IptablesError.
 
-    All rules of a family are made at once, or none. Existing rules stay.
+    All rules of a family are made at once, or none. Existing rules stay. An ADD makes the container's chain anew if
+    other interfaces have no rules there; with `repairs`, only missing rules are made.
     """
     chain = chain_name(_PREFIX, owner.network, owner.container_id)
     for family, wanted in _wanted(chain, owner, addresses):
         program = program_with(tables, family, _TABLE, chain)
         present = _jumps(program, chain) if program else []
         # Rules of the container's other interfaces stay.
-        is_shared = any(jump not in wanted.jumps for jump in present)
-        present_rules = rules(program, _TABLE, chain) if program and is_shared else []
-        changes = wanted.missing(present_rules, present)
-        restore(
-            program or default_program(tables, family),
-            _TABLE,
-            changes if is_shared else [f":{chain} - [0:0]", *changes],
-        )
-
-
-def repair(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
-    """Put back missing rules of `apply`; the others stay as they are. Raises IptablesError, NetlinkError."""
-    chain = chain_name(_PREFIX, owner.network, owner.container_id)
-    for family, wanted in _wanted(chain, owner, addresses):
-        program = program_with(tables, family, _TABLE, chain)
-        if program is None:
-            restoring = [f":{chain} - [0:0]", *wanted.missing([], [])]
-            restore(default_program(tables, family), _TABLE, restoring)
-        elif changes := wanted.missing(rules(program, _TABLE, chain), _jumps(program, chain)):
-            restore(program, _TABLE, changes)
+        is_kept = program is not None and (repairs or any(jump not in wanted.jumps for jump in present))
+        changes = wanted.missing(rules(program, _TABLE, chain) if program and is_kept else [], present)
+        if not is_kept:
+            changes.insert(0, f":{chain} - [0:0]")
+        if changes or not repairs:
+            restore(program or default_program(tables, family), _TABLE, changes)
 
 
 def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) -> None:

@@ -73,6 +73,8 @@ def apply(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
 
     Raises OSError, and CniError if another container has one of the ports: `remove` cleans up after either.
     """
+    from firewall.port_mappings_rules import add_conditions, is_whole, restore
+
     doing = f"forward ports to {owner.container_id}"
     netfilter = tables.netfilter()
     table = _table(netfilter, owner, forwarding)
@@ -81,11 +83,9 @@ def apply(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
     for _ in attempts(doing):
         seen = _look(netfilter, table, owner, forwarding, wanted)
         refuse_taken(table, seen, owner, forwarding)
-        is_damaged = has_lost or not _is_whole(table, seen, forwarding)
+        is_damaged = has_lost or not is_whole(table, seen, forwarding.conditions)
         transaction = table.transaction()
         if is_damaged:
-            from firewall.port_mappings_rules import restore
-
             restore(transaction, seen, guards=not forwarding.conditions)
         _change(transaction, seen, owner, wanted)
         if not transaction.messages:
@@ -101,8 +101,6 @@ def apply(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
     if not is_guarded:
         refuse_rivals(table, owner, forwarding)
     if forwarding.conditions and is_damaged:
-        from firewall.port_mappings_rules import add_conditions
-
         add_conditions(tables, table.name, forwarding.conditions)
 
 
@@ -132,12 +130,14 @@ def holds(tables: Tables, owner: Owner, forwarding: Forwarding, *, earlier: bool
 
     Raises NetlinkError.
     """
+    from firewall.port_mappings_rules import is_whole
+
     netfilter = tables.netfilter()
     table = _table(netfilter, owner, forwarding)
     wanted = words(forwarding)
     seen = SeenPorts(netfilter, table, owner, wanted)
     listed = set(seen.words())
-    return _is_whole(table, seen, forwarding, earlier=earlier) and all(
+    return is_whole(table, seen, forwarding.conditions, earlier=earlier) and all(
         (element := seen.elements.get(place_of(word)))
         and (is_elsewhere(element, owner) or (element.value == value and word in listed))
         for word, value in wanted.items()
@@ -179,12 +179,6 @@ def _look(
     seen = SeenPorts(netfilter, table, owner, wanted)
     seen.look(general_place(mapping) for mapping in forwarding.mappings if mapping.host_address)
     return seen
-
-
-def _is_whole(table: NftTable, seen: SeenPorts, forwarding: Forwarding, *, earlier: bool = False) -> bool:
-    from firewall.port_mappings_rules import is_whole
-
-    return is_whole(table, seen, forwarding.conditions, earlier=earlier)
 
 
 def _change(transaction: Transaction, seen: SeenPorts, owner: Owner, wanted: dict[str, bytes]) -> None:
