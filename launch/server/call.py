@@ -92,7 +92,9 @@ class ServedCall:
         self._wait_for_earlier_calls()
         if self._environ.get("CNI_COMMAND") in _LOCKING and not self._shared.slots.is_alone():
             self._note_network()
-            if self._must_queue() and self._queue():
+            calls, is_locked = self._shared.slots.of_network(self._slot.network)
+            has_room = self._shared.slots.parent.room > self._shared.slots.most
+            if is_locked and calls > LOCKED_NETWORK_SLOTS and has_room and self._queue():
                 raise InterruptionError("queued")
         return self._stdin
 
@@ -114,10 +116,6 @@ class ServedCall:
         with self._interruption.waiting():
             while slots.has_earlier(self._slot, self._slot.attachment) and monotonic() < deadline:
                 sleep(_PAUSE_SECONDS)
-
-    def _must_queue(self) -> bool:
-        calls, is_locked = self._shared.slots.of_network(self._slot.network)
-        return is_locked and calls > LOCKED_NETWORK_SLOTS and self._shared.slots.parent.room > self._shared.slots.most
 
     def _queue(self) -> bool:
         self._is_queued = not self._interruption.is_requested and queue_call(

@@ -99,7 +99,8 @@ class Identity(NamedTuple):
             yield "under a filter of system calls"
         for their, our in ((theirs.restrictions, self.restrictions), (theirs.capabilities, self.capabilities)):
             if their != our:
-                yield f"with other privileges: {_different(their, our)}"
+                different = [_words(line) for line in their.splitlines() if line not in our.splitlines()]
+                yield f"with other privileges: {', '.join(different)}"
         if theirs.groups != self.groups:
             yield f"in other groups: {_words(theirs.groups)}"
         if theirs.label != self.label:
@@ -185,11 +186,6 @@ def _read(folder: int, name: str) -> bytes:
         return os.read(file, _MOST_BYTES)
     finally:
         os.close(file)
-
-
-def _different(theirs: bytes, ours: bytes) -> str:
-    known = set(ours.splitlines())
-    return ", ".join(_words(line) for line in theirs.splitlines() if line not in known)
 
 
 def _words(text: bytes) -> str:

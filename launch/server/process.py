@@ -145,9 +145,10 @@ class ProcessState:
         self._umask, self._cwd_id = UMASK, self._root_id
         settings = self._read_settings()
         changes |= {name: settings[name] != before for name, before in self._settings.items()}
+        ours = (self._network_id, self._mounts_id, self._root_id)
         changes |= {
             "the memory": _peak_kib() - self._peak_kib > _GROWTH_KIB,
-            "the namespaces": not self._is_in_its_namespaces(),
+            "the namespaces": tuple(map(_identity, ("/proc/self/ns/net", "/proc/self/ns/mnt", "/"))) != ours,
             "the open files": not self._has_its_files(open_sockets),
             "the recorder": recorder() is not None,
             "the blocked signals": signal.pthread_sigmask(signal.SIG_BLOCK, ()) != self._blocked,
@@ -168,10 +169,6 @@ class ProcessState:
             "the user": (os.getresuid(), os.getresgid()),
             "the UTS namespace": os.stat("uts", dir_fd=self._namespaces).st_ino,
         }
-
-    def _is_in_its_namespaces(self) -> bool:
-        ours = (self._network_id, self._mounts_id, self._root_id)
-        return tuple(map(_identity, ("/proc/self/ns/net", "/proc/self/ns/mnt", "/"))) == ours
 
     def _has_its_files(self, open_sockets: OpenSockets) -> bool:
         """Tell whether nothing else is open; the list has one more, which it is read by."""
