@@ -10,14 +10,14 @@ import re
 import subprocess
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, ip_address, ip_interface, ip_network
+from ipaddress import ip_address, ip_interface, ip_network
 from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from firewall import masquerade_nft
 from firewall.owner import Owner
-from firewall.tables import Tables
+from firewall.tables import Address, Interface, Tables
 from harness.bench.attachments import Attached
 from harness.libcni.networks import NetworkList
 from harness.runtime.node import Node
@@ -27,9 +27,6 @@ _HOST_LOCAL: Final = "host-local"
 _IFNAME: Final = "eth0"
 _IPTABLES: Final = {4: "iptables", 6: "ip6tables"}
 _CHAIN = re.compile(r"^:(CNI-[0-9a-f]+) ", re.MULTILINE)
-
-Address = IPv4Address | IPv6Address
-Interface = IPv4Interface | IPv6Interface
 
 
 class PopulationError(Exception):

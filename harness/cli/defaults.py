@@ -85,25 +85,19 @@ def plugin_folders(settings: Settings, types: Iterable[str]) -> Iterator[tuple[P
         return
     folders = ":".join(map(str, configured))
     _announce(settings, f"No {', '.join(own)} in {folders}: using this project's own, {settings.state_dir / 'bin'}")
-    with _own_plugins(settings.state_dir) as folder:
-        yield (*configured, folder)
+    try:
+        write_launchers(settings.state_dir / "bin")
+    except PermissionError:
+        from tempfile import TemporaryDirectory
+
+        with TemporaryDirectory(prefix="cni-harness-") as temporary:
+            write_launchers(Path(temporary))
+            yield (*configured, Path(temporary))
+    else:
+        yield (*configured, settings.state_dir / "bin")
 
 
 def _announce(settings: Settings, message: str) -> None:
     """Report the use of this project's lists or plugins: until they are in the state folder, and always with -v."""
     if settings.verbose or (settings.announces and not (settings.state_dir / "bin").exists()):
         say(message)
-
-
-@contextmanager
-def _own_plugins(state_dir: Path) -> Iterator[Path]:
-    try:
-        write_launchers(state_dir / "bin")
-    except PermissionError:
-        from tempfile import TemporaryDirectory
-
-        with TemporaryDirectory(prefix="cni-harness-") as temporary:
-            write_launchers(Path(temporary))
-            yield Path(temporary)
-    else:
-        yield state_dir / "bin"

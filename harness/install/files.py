@@ -123,7 +123,11 @@ def install(
 
 def _refuse_unwritable(verb: str, folders: Iterable[Path]) -> None:
     """Raise InstallError if a folder cannot be written, or not be made: half an installation would be left."""
-    denied = [str(folder) for folder in dict.fromkeys(folders) if not _is_writable(folder)]
+    denied = []
+    for folder in dict.fromkeys(folders):
+        there = next(path for path in (folder, *folder.parents) if os.access(path, os.F_OK, effective_ids=True))
+        if not os.access(there, os.W_OK | os.X_OK, effective_ids=True):
+            denied.append(str(folder))
     if not denied:
         return
     if os.geteuid() == 0:
@@ -132,12 +136,6 @@ def _refuse_unwritable(verb: str, folders: Iterable[Path]) -> None:
         f"nothing was changed: `cni-harness {verb}` needs root (sudo) to write into {', '.join(denied)}; "
         "--bin-dir, --conf-dir and --state-dir name other folders"
     )
-
-
-def _is_writable(folder: Path) -> bool:
-    """Tell whether this user may make files in a folder, or the folder itself."""
-    there = next(path for path in (folder, *folder.parents) if os.access(path, os.F_OK, effective_ids=True))
-    return os.access(there, os.W_OK | os.X_OK, effective_ids=True)
 
 
 def _refuse(foreign: Mapping[Path, str]) -> None:

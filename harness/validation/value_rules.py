@@ -50,7 +50,9 @@ def mtu_flaws(config: Mapping[str, Any], where: str, note: Callable[[str], objec
     `config` is one plugin's configuration in the schemas' spelling, `where` its path.
     """
     kind, mtu, overhead = config.get("type"), config.get("mtu", 0), config.get("mtuOverhead", 0)
-    if kind not in {"bridge", "ptp", "macvlan"} or not _is_readable(mtu, overhead):
+    # Otherwise the schemas object.
+    is_readable = (mtu == _AUTO or type(mtu) is int) and (type(overhead) is int or overhead in OVERHEADS)
+    if kind not in {"bridge", "ptp", "macvlan"} or not is_readable:
         return
     if overhead and mtu != _AUTO:
         yield f'{where}.mtuOverhead ({kind}): it needs mtu: "auto", got mtu: {mtu}'
@@ -87,11 +89,6 @@ def _way(here: Rtnl, config: Mapping[str, Any], overhead: int | str) -> PathMtu 
         return path_mtu(here, overhead)
     master = here.link(config["master"])
     return None if master is None else link_mtu(master.mtu, master.name, overhead)
-
-
-def _is_readable(mtu: object, overhead: object) -> bool:
-    """Tell whether the schemas have no objection."""
-    return (mtu == _AUTO or type(mtu) is int) and (type(overhead) is int or overhead in OVERHEADS)
 
 
 def overlaps(networks: Sequence[NetworkList]) -> Iterator[str]:

@@ -1,9 +1,8 @@
 """The state of a node that `diagnose` examines, read once, and the type of its findings."""
 
 from collections.abc import Callable, Mapping, Sequence
-from ipaddress import IPv4Interface, IPv6Interface
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from harness.runtime.namespace_state import NamespaceState
 from harness.runtime.node import Node
@@ -15,8 +14,7 @@ from harness.views.namespaces import NamespaceView, read_namespaces
 from harness.views.nft_ruleset import Rules, read_rules
 from netlink.link import Link
 from netlink.namespace import entered, open_namespace
-
-Interface: TypeAlias = IPv4Interface | IPv6Interface
+from skel.decoders import Cidr
 
 
 class Fault(NamedTuple):
@@ -128,6 +126,6 @@ def bridge_plugin(attachment: KnownAttachment) -> Mapping[str, Any] | None:
     return next((each for each in plugins_of(attachment.network) if each.get("type") == "bridge"), None)
 
 
-def pod_addresses(attachment: KnownAttachment) -> list[Interface]:
+def pod_addresses(attachment: KnownAttachment) -> list[Cidr]:
     """Return the addresses in an attachment's result."""
     return [ip.address for ip in attachment.network.decoded().ips]
