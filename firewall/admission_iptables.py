@@ -130,7 +130,7 @@ def _missing(present: _Filter, addresses: Sequence[Interface], admission: Admiss
     if not present.rules[_JUMP]:
         changes.append(f"-I {_JUMP}")
         # The jump for isolation comes first: packets that are accepted here pass no other rule.
-        first = [rule for rule in present.rules if _effect(rule) == _effect(_isolation_jump())]
+        first = [rule for rule in present.rules if _effect(rule) == _effect(_ISOLATION_JUMP)]
         changes += [line for rule in first for line in (f"-D {rule}", f"-I {rule}")]
     if not present.rules[admin]:
         changes.append(f"-I {admin}")
@@ -142,7 +142,7 @@ def _isolation(present: _Filter, ingress: Ingress) -> list[str]:
     """Return the changes that add the missing rules of a bridge's ingress policy."""
     first, second = _STAGES
     bridge = ingress.bridge
-    inserted = [_isolation_jump(), f"{first} -i {bridge} ! -o {bridge} {_comment(ingress.policy)} -j {second}"]
+    inserted = [_ISOLATION_JUMP, f"{first} -i {bridge} ! -o {bridge} {_comment(ingress.policy)} -j {second}"]
     if ingress.policy == ISOLATED:
         inserted.append(f"{first} -i {bridge} -o {bridge} {_comment(ingress.policy)} -j DROP")
     inserted.append(f"{second} -o {bridge} {_comment(_ANY_POLICY)} -j DROP")
@@ -165,10 +165,6 @@ def _pod_rules(addresses: Sequence[Interface]) -> Iterator[str]:
         yield f"{_FORWARD} -s {host_network(address)} -j ACCEPT"
 
 
-def _isolation_jump() -> str:
-    return f"FORWARD {_comment(_ANY_POLICY)} -j {_STAGES[0]}"
-
-
 def _effect(rule: str) -> str:
     """Return a rule without the policies in its comment."""
     head, mark, tail = rule.partition(_POLICY)
@@ -177,6 +173,9 @@ def _effect(rule: str) -> str:
 
 def _comment(policy: str) -> str:
     return f'-m comment --comment "CNI firewall plugin rules {_POLICY}{policy})"'
+
+
+_ISOLATION_JUMP: Final = f"FORWARD {_comment(_ANY_POLICY)} -j {_STAGES[0]}"
 
 
 def _by_family(addresses: Sequence[Interface]) -> Iterator[tuple[Family, list[Interface]]]:

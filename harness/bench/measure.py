@@ -38,21 +38,18 @@ class Bench:
 
     def measure(self, networks: Sequence[NetworkList]) -> Measurements:
         """Measure everything. Raises PluginFailedError, PluginNotFoundError, ServerError, OSError."""
-        self._try_control_groups()
-        self._inquiries(networks[0])
-        for network in networks:
-            self._attachments(network)
-        for network in networks:
-            self._crowds(network)
-        return self.recording
-
-    def _try_control_groups(self) -> None:
         try:
             with control_group(self._site.name):
                 pass
         except (ControlGroupError, OSError) as error:
             self._progress(f"CPU time is left out: {error}")
             self._counted = False
+        self._inquiries(networks[0])
+        for network in networks:
+            self._attachments(network)
+        for network in networks:
+            self._crowds(network)
+        return self.recording
 
     def _inquiries(self, network: NetworkList) -> None:
         """VERSION and STATUS, of the first plugin; beside a program that does nothing."""

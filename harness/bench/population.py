@@ -12,7 +12,6 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import ip_address, ip_interface, ip_network
 from itertools import islice
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from firewall import masquerade_nft
@@ -54,7 +53,11 @@ def populate(node: Node, network: NetworkList, present: Attached, count: int) ->
     pods = list(islice(_pods(ipam, {path.name for path in folder.iterdir()}), count))
     if len(pods) < count:
         raise PopulationError(f"network {network.name} has room for {len(pods)} pods more, not for {count}")
-    _reserve(folder, pods)
+    for pod in pods:
+        for address in pod.addresses:
+            (folder / str(address.ip)).write_bytes(f"{pod.container_id}\r\n{_IFNAME}".encode())
+    for range_set, address in enumerate(pods[-1].addresses):
+        (folder / f"last_reserved_ip.{range_set}").write_text(str(address.ip))
     if any(plugin.raw.get("ipMasq") for plugin in network.plugins):
         node.run(_masquerade, network.name, present, pods)
 
@@ -89,14 +92,6 @@ def _free(first: Mapping[str, str], taken: set[str]) -> Iterator[Interface]:
         address += 1
 
 
-def _reserve(folder: Path, pods: Sequence[_Pod]) -> None:
-    for pod in pods:
-        for address in pod.addresses:
-            (folder / str(address.ip)).write_bytes(f"{pod.container_id}\r\n{_IFNAME}".encode())
-    for range_set, address in enumerate(pods[-1].addresses):
-        (folder / f"last_reserved_ip.{range_set}").write_text(str(address.ip))
-
-
 def _masquerade(network: str, present: Attached, pods: Sequence[_Pod]) -> None:
     """Masquerade in the way of the present pod: by our elements of nftables, or by iptables."""
     with Netfilter() as netfilter:
@@ -113,7 +108,9 @@ def _masquerade(network: str, present: Attached, pods: Sequence[_Pod]) -> None:
 
 
 def _copies(lines: Sequence[str], chain: str, present: Attached, pods: Sequence[_Pod], version: int) -> str:
-    (own,) = [address for address in _addresses(present) if address.version == version]
+    ips = (present.result or {}).get("ips")
+    present_addresses = [ip_interface(ip["address"]) for ip in ips] if isinstance(ips, list) else []
+    (own,) = [address for address in present_addresses if address.version == version]
     copies = ["*nat"]
     for pod in pods:
         (address,) = [address for address in pod.addresses if address.version == version]
@@ -129,11 +126,6 @@ def _copies(lines: Sequence[str], chain: str, present: Attached, pods: Sequence[
                 copy = copy.replace(old, new)
             copies.append(copy)
     return "\n".join([*copies, "COMMIT", ""])
-
-
-def _addresses(attached: Attached) -> list[Interface]:
-    ips = (attached.result or {}).get("ips")
-    return [ip_interface(ip["address"]) for ip in ips] if isinstance(ips, list) else []
 
 
 def _run(command: Sequence[str], script: str = "") -> str:

@@ -37,7 +37,17 @@ class Findings:
             "format": _FORMAT,
             "machine": self.machine,
             "extent": asdict(self.extent),
-            "suites": [_suite(each) for each in self.suites],
+            "suites": [
+                {
+                    "name": each.suite.name,
+                    "folders": [str(folder) for folder in each.suite.bin_dirs],
+                    "served": each.suite.served,
+                    "form": each.form,
+                    "plugins": each.plugins,
+                    "code": each.code,
+                }
+                for each in self.suites
+            ],
             "overhead": asdict(Summary.of(recording.overhead)),
             "series": [_series(series) for series in recording.series],
             "ratios": _ratios(recording, self.names),
@@ -71,17 +81,6 @@ def machine() -> Document:
         "kernel": platform.release(),
         "python": platform.python_version(),
         "load": round(os.getloadavg()[0], 2),
-    }
-
-
-def _suite(each: SuiteSize) -> Document:
-    return {
-        "name": each.suite.name,
-        "folders": [str(folder) for folder in each.suite.bin_dirs],
-        "served": each.suite.served,
-        "form": each.form,
-        "plugins": each.plugins,
-        "code": each.code,
     }
 
 

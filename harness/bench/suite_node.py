@@ -97,7 +97,12 @@ def _own_cpu_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _serve(calls: IO[bytes], results: IO[bytes]) -> None:
+def _main() -> None:
+    calls, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1):
+        os.dup2(null, stream)
+    os.chdir("/")
     while True:
         try:
             function, args, kwargs = pickle.load(calls)  # noqa: S301 -- from the measurement itself
@@ -110,15 +115,6 @@ def _serve(calls: IO[bytes], results: IO[bytes]) -> None:
             result = None, error
         pickle.dump(result, results)
         results.flush()
-
-
-def _main() -> None:
-    calls, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    null = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1):
-        os.dup2(null, stream)
-    os.chdir("/")
-    _serve(calls, results)
 
 
 if __name__ == "__main__":

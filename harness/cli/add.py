@@ -13,6 +13,8 @@ from harness.cli.traced_verb import record_option
 from harness.output import TextTable, say, seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from harness.runtime.pod_lifecycle import AddedPod
 
 _PREPARATION_S = 60.0
@@ -128,18 +130,10 @@ def command(
     return 0 if len(added) == len(wanted) else 1
 
 
-def _rows(added: "AddedPod") -> list[list[str]]:
+def _rows(added: "AddedPod") -> "Iterator[list[str]]":
     from harness.runtime.pod_view import addresses, gateways, host_links, interface
 
     time = "there already" if added.seconds is None else seconds(added.seconds)
-    return [
-        [
-            added.pod.name,
-            interface(network),
-            addresses(network),
-            gateways(network),
-            next(iter(host_links(network)), ""),
-            time,
-        ]
-        for network in added.pod.networks
-    ]
+    for network in added.pod.networks:
+        bridge = next(iter(host_links(network)), "")
+        yield [added.pod.name, interface(network), addresses(network), gateways(network), bridge, time]

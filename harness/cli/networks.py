@@ -65,16 +65,10 @@ def _show_addresses(settings: Settings, name: str) -> None:
     ranges, reservations = document["ranges"], document["reservations"]
     if not ranges and not reservations:
         say(f"Network {name} has no addresses of host-local")
-    rows = [
-        [
-            each["subnet"],
-            f"{each['rangeStart']}-{each['rangeEnd']}",
-            each["gateway"],
-            _number(each["used"]),
-            _number(each["free"]),
-        ]
-        for each in ranges
-    ]
+    rows = []
+    for each in ranges:
+        span = f"{each['rangeStart']}-{each['rangeEnd']}"
+        rows.append([each["subnet"], span, each["gateway"], _number(each["used"]), _number(each["free"])])
     settings.emit(document, TextTable(("SUBNET", "RANGE", "GATEWAY", "USED", "FREE"), rows))
     if not settings.is_table or not reservations:
         return

@@ -50,15 +50,10 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
             document.append(
                 {"name": network.name, "ready": not message, "code": code, "message": message, "warnings": [*warned]}
             )
-    rows = [
-        [
-            each["name"],
-            "ready" if each["ready"] else "not ready",
-            str(each["code"] or ""),
-            "; ".join(filter(None, [each["message"], *each["warnings"]])),
-        ]
-        for each in document
-    ]
+    rows = []
+    for each in document:
+        message = "; ".join(filter(None, [each["message"], *each["warnings"]]))
+        rows.append([each["name"], "ready" if each["ready"] else "not ready", str(each["code"] or ""), message])
     settings.emit({"networks": document}, TextTable(("NETWORK", "STATUS", "CODE", "MESSAGE"), rows, "STATUS"))
     return 0 if all(each["ready"] for each in document) else 1
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from harness.install.packages import origin, owners
+from harness.install.packages import origins, owners
 from harness.install.runtime_configs import RuntimeCniConfig
 from harness.libcni.chain_versions import unspoken_versions
 from harness.libcni.networks import NetworkError, NetworkList, load_networks, network_files, read_network_file
@@ -57,7 +57,7 @@ def examine(config: RuntimeCniConfig, versions_of: VersionsOf) -> ExaminedRuntim
         found.network, types = config.network, list(config.built_in)
     for type_ in dict.fromkeys([*types, *config.own_types]):
         path = config.plugin(type_)
-        found.plugins.append(UsedPlugin(type_, path, origin(path) if path is not None else ""))
+        found.plugins.append(UsedPlugin(type_, path, origins([path])[path] if path is not None else ""))
         if path is None:
             found.problems.append(f'no plugin "{type_}" in {":".join(map(str, config.bin_dirs))}')
     return found

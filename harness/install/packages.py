@@ -70,29 +70,25 @@ class Suite(NamedTuple):
         return f"{self.name} {self.version}".rstrip()
 
 
-def origin(path: Path) -> str:
-    """Return the origin of a plugin's file: this installation, another cni-harness, a Debian package, or unknown."""
-    return _origins([path])[path]
-
-
 def suites(paths: Iterable[Path], own: Suite) -> dict[Path, Suite]:
     """Return the suite of each plugin's file.
 
     It is `own` for this installation's plugins, a distribution of Python that declares plugins, or a Debian package;
-    otherwise the name alone, as `origin` returns it.
+    otherwise the name alone, as `origins` returns it.
     """
     from launch.distributions import declared
 
     declaring = {name: Suite(each.name, each.version) for each in declared().distributions for name, _ in each.plugins}
-    origins = _origins(paths)
-    packages = versions(set(origins.values()) - {OURS, _OTHER, _UNKNOWN})
+    found_in = origins(paths)
+    packages = versions(set(found_in.values()) - {OURS, _OTHER, _UNKNOWN})
     return {
         path: declaring.get(path.name, own) if found == OURS else Suite(found, packages.get(found, ""))
-        for path, found in origins.items()
+        for path, found in found_in.items()
     }
 
 
-def _origins(paths: Iterable[Path]) -> dict[Path, str]:
+def origins(paths: Iterable[Path]) -> dict[Path, str]:
+    """Return the origin of each plugin's file: this installation, another cni-harness, a Debian package, or unknown."""
     found: dict[Path, str] = {}
     foreign: dict[Path, Path] = {}
     for path in paths:

@@ -118,8 +118,6 @@ class _Walk:
         if route.kind == _RTN_LOCAL:
             self._hook(place, "input", iif=link.name)
             raise _End("delivered", place.label, f"to {_socket(self.packet)} in {place.label}")
-        if route.kind != _RTN_UNICAST:
-            raise _End("unsure", place.label, f"{self.packet.destination} is no address of one host")
         if self.packet.version != _IPV4 and place.sysctl("net/ipv6/conf/all/forwarding") == "0":
             raise _End("dropped", place.label, "net.ipv6.conf.all.forwarding is 0")
         oif, next_hop = self._out(place, route), self._next_hop(route)
@@ -246,7 +244,7 @@ class _Walk:
         found: ChosenRoute = place.route(asked)
         if found.route is None:
             raise _End("dropped", place.label, self._refusal(place, found.refusal, via))
-        if found.route.kind not in {_RTN_UNICAST, _RTN_LOCAL} and via is None:
+        if found.route.kind not in {_RTN_UNICAST, _RTN_LOCAL}:
             raise _End("unsure", place.label, f"{self.packet.destination} is no address of one host")
         return found.route, found.source
 
