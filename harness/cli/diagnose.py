@@ -69,7 +69,7 @@ def _network_error(settings: Settings, node: "Node", conf_dir: Path | None, bin_
 
     if choose_endpoint(node.folder, ""):
         try:
-            with open_runtime(settings, "") as (service, _):
+            with open_runtime(settings) as service:
                 return network_error(service.status())
         except RuntimeServiceError as error:
             return str(error)

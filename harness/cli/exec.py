@@ -97,7 +97,7 @@ def _in_container(
     if (found := on_record.get((namespace, pod))) is None:
         raise click.ClickException(f"there is no pod {namespace}/{pod}")
     container = name or found.spec.containers[0].name
-    with open_runtime(settings, endpoint) as (service, _):
+    with open_runtime(settings, endpoint) as service:
         labels = {POD_UID: found.metadata.uid, CONTAINER_NAME: container}
         running = [each for each in service.list_containers(labels=labels) if each.state is ContainerState.RUNNING]
         if not running:

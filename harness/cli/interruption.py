@@ -44,16 +44,12 @@ class SignalArrival:
         self._poll.register(wakeup, select.POLLIN)
 
     def __bool__(self) -> bool:
-        # The order matters: a signal stops being pending before its number is in the pipe.
-        return bool(self._pending() & self._numbers) or bool(self._poll.poll(0))
-
-    @staticmethod
-    def _pending() -> set[signal.Signals]:
-        """Return the signals that the kernel has not delivered yet. sigpending(2) lists blocked ones only."""
+        # Of the signals that the kernel has not delivered yet, sigpending(2) lists blocked ones only.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
-        pending: set[signal.Signals] = signal.sigpending()
+        pending = signal.sigpending()
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        return pending
+        # The order matters: a signal stops being pending before its number is in the pipe.
+        return bool(pending & self._numbers) or bool(self._poll.poll(0))
 
 
 @contextmanager

@@ -151,11 +151,12 @@ def _take_lock(stack: ExitStack, lock: Path) -> None:
 
 
 @contextmanager
-def open_runtime(settings: Settings, endpoint: str) -> "Iterator[tuple[RuntimeService, ImageService]]":
-    """Yield the runtime's two services, without taking anything over. Raises OSError, RuntimeServiceError."""
+def open_runtime(settings: Settings, endpoint: str = "") -> "Iterator[RuntimeService]":
+    """Yield the runtime's service for pods, without taking anything over. Raises OSError, RuntimeServiceError."""
     with ExitStack() as stack:
         endpoint = choose_endpoint(settings.open_node().folder, endpoint)
-        yield _runtime(settings, RuntimeChoice(endpoint, DEFAULT_TIMEOUT_S), stack, take_over=False)
+        service, _ = _runtime(settings, RuntimeChoice(endpoint, DEFAULT_TIMEOUT_S), stack, take_over=False)
+        yield service
 
 
 def run_pass(assembled: "Assembled", is_over: "Callable[[], bool]") -> None:

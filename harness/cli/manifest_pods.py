@@ -115,8 +115,8 @@ def reading_runtime(settings: Settings) -> "Iterator[RuntimeService]":
     from harness.containerd.service import BuiltinRuntime
 
     folder = settings.open_node().folder
-    if endpoint := choose_endpoint(folder, ""):
-        with open_runtime(settings, endpoint) as (service, _):
+    if choose_endpoint(folder, ""):
+        with open_runtime(settings) as service:
             yield service
         return
     networks = SandboxNetworks(settings.open_node, folder, (), warn=say)

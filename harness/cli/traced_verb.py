@@ -1,8 +1,8 @@
 """The options --trace, --trace-file and --record, and their effect on a verb."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -74,18 +74,15 @@ def traceable(name: str, function: Callable[..., object], say: Callable[[str], N
     return carry_out
 
 
-@contextmanager
 def _recorded(
     name: str, settings: "Settings", named: Mapping[str, Any], say: Callable[[str], None]
-) -> "Iterator[Callable[[Sequence[Span]], None] | None]":
-    """Record the verb, and yield the function that gets its spans; None without --record, or if this is not root."""
+) -> "AbstractContextManager[Callable[[Sequence[Span]], None] | None]":
+    """Return the recording of the verb, which gives the function that gets its spans; None if nothing is recorded."""
     if not settings.record or os.geteuid() != 0:  # the verb itself says that it needs root
-        yield None
-        return
+        return nullcontext()
     from harness.views.recorded_runs import RecordedVerb, recorded_run
 
     pods = [f"{named['namespace']}/{pod}" for pod in named.get("pods") or named.get("names") or ()]
     conf_dirs = [settings.conf_dir or settings.usual_conf_dir, OWN_CONF_DIR]
     verb = RecordedVerb(settings.open_node(), name, None if named.get("everything") else pods, conf_dirs)
-    with recorded_run(verb, say) as take:
-        yield take
+    return recorded_run(verb, say)

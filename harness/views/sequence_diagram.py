@@ -49,13 +49,6 @@ def arrows(steps: Sequence[Step]) -> list[Arrow]:
     return [arrow for step in steps for arrow in _inside(step, start)]
 
 
-def lanes_of(found: Sequence[Arrow]) -> list[str]:
-    """Return the lanes of arrows: kubelet, runtime, each plugin in the order of its first call, the kernel."""
-    named = dict.fromkeys(lane for arrow in found for lane in (arrow.source, arrow.target))
-    places = {KUBELET: 0, RUNTIME: 1, KERNEL: 3}
-    return sorted(named, key=lambda lane: places.get(lane, 2))  # it keeps the order of the plugins
-
-
 def _inside(step: Step, lane: str) -> Iterator[Arrow]:
     """Yield the arrows of the steps inside of a step that is carried out in `lane`."""
     messages: list[Step] = []
@@ -131,7 +124,9 @@ def _arrow(
 
 def sequence_svg(found: Sequence[Arrow]) -> list[str]:
     """Return the lines of the drawing: a column for each lane, a row for each arrow; at most 400 rows."""
-    lanes = lanes_of(found)
+    named = dict.fromkeys(lane for arrow in found for lane in (arrow.source, arrow.target))
+    # Kubelet, runtime, each plugin in the order of its first call, the kernel.
+    lanes = sorted(named, key=lambda lane: {KUBELET: 0, RUNTIME: 1, KERNEL: 3}.get(lane, 2))
     columns = {lane: _MARGIN + number * _LANE for number, lane in enumerate(lanes)}
     drawn = found[:_MOST]
     width = 2 * _MARGIN + max(0, len(lanes) - 1) * _LANE
