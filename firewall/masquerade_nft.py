@@ -179,9 +179,7 @@ def _remove_unused(tables: Tables) -> None:
         unused = [network for network, count in counters.items() if not count]
         if unused or not counters:
             subnets.remove(transaction, unused)
-        if not transaction.messages:
-            break
-        if table.try_commit(transaction, doing, generation=generation):
+        if not transaction.messages or table.try_commit(transaction, doing, generation=generation):
             break
 
 

@@ -260,7 +260,5 @@ def _remove_unused(table: NftTable) -> None:
             for key, element in lists.items():
                 if key not in used:
                     transaction.delete_elements(OWNERS, [element])
-        if not transaction.messages:
-            return
-        if table.try_commit(transaction, doing, {errno.ERESTART}, generation):
+        if not transaction.messages or table.try_commit(transaction, doing, {errno.ERESTART}, generation):
             return
