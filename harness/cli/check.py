@@ -2,7 +2,7 @@
 
 import click
 
-from harness.cli.kubelet_node import find_pod, node_pods
+from harness.cli.node_pods import find_pod, node_pods
 from harness.cli.options import Settings, complete_pod, namespace_option, verb
 from harness.cli.parallel import for_each_pod, jobs_option
 from harness.output import TextTable

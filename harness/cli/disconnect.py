@@ -2,7 +2,7 @@
 
 import click
 
-from harness.cli.kubelet_node import node_pod
+from harness.cli.node_pods import node_pod
 from harness.cli.options import Settings, complete_network, complete_pod, namespace_option, verb
 from harness.cli.traced_verb import record_option
 from harness.output import TextTable

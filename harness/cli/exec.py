@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from harness.cli.kubectl import named_pod
-from harness.cli.kubelet_node import node_pod, open_runtime, pods_on_record, runtime_endpoint_option
+from harness.cli.kubelet_node import open_runtime, pods_on_record, runtime_endpoint_option
+from harness.cli.node_pods import node_pod
 from harness.cli.options import Settings, complete_pod, namespace_option, verb
 from harness.output import say
 from harness.runtime.resolv_conf import HOST_RESOLV_CONF

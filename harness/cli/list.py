@@ -2,7 +2,7 @@
 
 import click
 
-from harness.cli.kubelet_node import node_pods
+from harness.cli.node_pods import node_pods
 from harness.cli.options import Settings, verb
 from harness.output import TextTable, age, say
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.kubelet_node import node_pod, node_pods
+from harness.cli.node_pods import node_pod, node_pods
 from harness.cli.options import Settings, complete_pod, namespace_option, verb
 from harness.output import TextTable, say
 
