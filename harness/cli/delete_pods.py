@@ -70,21 +70,17 @@ def command(
         raise click.ClickException(f"{names_of}: the running kubelet wants them: remove their manifests")
     left = end_pods(settings, runtime, wanted, grace_period) if wanted else []
     rows = [[pod.metadata.namespace, pod.metadata.name, "left" if pod in left else "deleted"] for pod in wanted]
-    kept = set(bare) - _delete_bare(settings, bare)
+    kept = set(bare)
+    if bare:
+        node = settings.existing_node()
+        with node.in_use():
+            delete = settings.runtime(node, settings.bin_dirs).delete
+            done = for_each_pod(bare, delete, jobs=_JOBS, label="Deleting pods", done="Gone")
+            kept -= {each for each, _ in done}
     rows += [[*each, "left" if each in kept else "deleted"] for each in bare]
     document = {"pods": [dict(zip(("namespace", "name", "outcome"), row, strict=True)) for row in rows]}
     settings.emit(document, TextTable(("NAMESPACE", "NAME", "OUTCOME"), rows))
     return 1 if left or kept else 0
-
-
-def _delete_bare(settings: Settings, names: list[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Delete bare pods, and return those that are gone; stderr has the errors of the others."""
-    if not names:
-        return set()
-    node = settings.existing_node()
-    with node.in_use():
-        runtime = settings.runtime(node, settings.bin_dirs)
-        return {each for each, _ in for_each_pod(names, runtime.delete, jobs=_JOBS, label="Deleting pods", done="Gone")}
 
 
 def wanted_by_kubelet(settings: Settings, pods: "Sequence[V1Pod]") -> "list[V1Pod]":

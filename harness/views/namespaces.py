@@ -174,47 +174,40 @@ def owner_of(
 
     Results name links; aliases name the attachments of this project's veths. Both ends of a veth have one owner.
     """
-    if found := _by_result(link.name, view, view.attachments, inside=True):
+    if found := _by_pods_result(link.name, view):
         return found
     if found := _by_alias(link, known):
         return found
     peer = view.peers.get(link.name)
-    if link.kind in PAIRS and peer is not None and peer.place and peer.place != view.label:
-        other = views[peer.place]
-        if found := _by_result(peer.name, other, other.attachments, inside=True):
+    if link.kind in PAIRS and peer is not None and peer.place not in {"", view.label}:
+        found = _by_pods_result(peer.name, views[peer.place])
+        if found is not None:
             return found._replace(told_by=f"{found.told_by} of the other end")
-    if found := _by_result(link.name, view, known, inside=False):
+    if view.label == NODE and (found := _by_result_outside(link.name, known)):
         return found
     maker = next((maker for prefix, maker in _MAKERS.items() if link.name.startswith(prefix)), "")
     return LinkOwner("program", maker, told_by="name") if maker else None
 
 
-def _by_result(
-    name: str, view: NamespaceView, attachments: Iterable[KnownAttachment], *, inside: bool
-) -> LinkOwner | None:
-    having = [
-        each
-        for each in attachments
-        if (inside and each.network.ifname == name and each.netns)
-        or any(
-            link.name == name and (bool(link.sandbox) if inside else not link.sandbox)
-            for link in each.network.decoded().interfaces
-        )
-    ]
-    if not inside and view.label != "node":
-        return None
+def _by_pods_result(name: str, view: NamespaceView) -> LinkOwner | None:
+    for each in view.attachments:
+        inside = [link.name for link in each.network.decoded().interfaces if link.sandbox]
+        if name in inside or (each.network.ifname == name and each.netns):
+            return _attachment(each, "result")
+    return None
+
+
+def _by_result_outside(name: str, known: Sequence[KnownAttachment]) -> LinkOwner | None:
+    links = [[link.name for link in each.network.decoded().interfaces if not link.sandbox] for each in known]
+    having = [(each, outside) for each, outside in zip(known, links, strict=True) if name in outside]
     if not having:
         return None
-    networks = sorted({each.network.name for each in having})
-    if not inside and (len(having) > 1 or not _is_its_own(name, having[0])):
-        return LinkOwner("network", ", ".join(networks), network=networks[0], told_by="result")
-    return _attachment(having[0], "result")
-
-
-def _is_its_own(name: str, attachment: KnownAttachment) -> bool:
-    """Tell whether a link on the node is the last of its result there: the first is a bridge, if there are two."""
-    outside = [link.name for link in attachment.network.decoded().interfaces if not link.sandbox]
-    return len(outside) != 1 and outside[-1] == name
+    (first, outside), *others = having
+    # The last of the links on the node is the attachment's own: the first is a bridge, if there are two.
+    if not others and len(outside) != 1 and outside[-1] == name:
+        return _attachment(first, "result")
+    networks = sorted({each.network.name for each, _ in having})
+    return LinkOwner("network", ", ".join(networks), network=networks[0], told_by="result")
 
 
 def _by_alias(link: Link, known: Iterable[KnownAttachment]) -> LinkOwner | None:
