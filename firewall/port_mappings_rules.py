@@ -55,7 +55,7 @@ _GUARDS = ("prerouting", "output")
 _FAMILIES = {4: "ipv4", 6: "ipv6"}
 """The words of nft(8): a network with conditions has a rule for each in a chain of `_GUARDS`."""
 _NEW_EXPRESSION = b"fib\0"
-"""Of `is_source_foreign`, in rules of `_without_input` alone."""
+"""Of `is_source_foreign`, in the rules for packets without an input interface alone."""
 _LOCALHOST = IPv4Network("127.0.0.0/8")
 
 # Data types of nft(8): a concatenation has 6 bits for each part, and each part fills multiples of 4 bytes.
@@ -88,7 +88,7 @@ def is_whole(
 ) -> bool:
     """Tell whether the chains have their hooks and rules, and the first two these conditions. Raises NetlinkError.
 
-    With `earlier`, tell whether the rules are those of a version without `_without_input`.
+    With `earlier`, tell whether the rules are those of a version without those for packets without an input interface.
     """
     guards = len(_FAMILIES) if conditions else 1
     if seen.uses is None or seen.uses < OBJECTS:
@@ -161,18 +161,12 @@ def _masquerading_rules() -> list[Attributes]:
         for name, key in ((MASQUERADE, IIFNAME), (MASQUERADE_ALL, OIFNAME)):
             pod = [*destination_address(version), *meta(key, ifname), *matched(f"{name}{version}")]
             rules.append([*dnat, *pod, *masquerading()])
-        rules.append(_without_input(version))
+        # Packets that stay in a bridge with bridge-nf-call-iptables: their input interface is not known.
+        pod = [*destination_address(version), *meta(OIFNAME, ifname), *matched(f"{MASQUERADE}{version}")]
+        rules.append([*dnat, *has_no_input(), *is_source_foreign(), *pod, *masquerading()])
     to_pod = [*destination_address(4), *meta(OIFNAME, WORD + 1), *matched(f"{MASQUERADE}4")]
     rules.append([*family_is(4), *is_destination_rewritten(), *source_within(_LOCALHOST), *to_pod, *masquerading()])
     return rules
-
-
-def _without_input(version: int) -> Attributes:
-    """Return the rule for packets that stay in a bridge with bridge-nf-call-iptables: their interface is not known."""
-    ifname = WORD + ADDRESS_KEYS[version].length // 4
-    pod = [*destination_address(version), *meta(OIFNAME, ifname), *matched(f"{MASQUERADE}{version}")]
-    dnat = [*family_is(version), *is_destination_rewritten()]
-    return [*dnat, *has_no_input(), *is_source_foreign(), *pod, *masquerading()]
 
 
 _GUARD = [*is_destination_local(), *verdict(JUMP, FORWARD)]

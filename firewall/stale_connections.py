@@ -1,8 +1,8 @@
 """UDP flows that go on while ports of the host begin or cease to lead to a pod: the kernel forgets them."""
 
-from fast_stdlib.typing import Collection, Iterable
+from fast_stdlib.typing import Iterable
 from firewall.port_mapping import PROTOCOLS, ForwardedPort
-from firewall.tables import Address, Tables
+from firewall.tables import Tables
 from netlink.conntrack import Connection, connections_to, forget
 from netlink.netfilter import Netfilter
 
@@ -23,8 +23,13 @@ def forget_misled(tables: Tables, mappings: Iterable[ForwardedPort]) -> None:
             if (flow.answer_from, flow.answer_port) != (mapping.address, mapping.container_port)
         ]
         if flows:
-            own = _own_addresses(flows)
-            forget(netfilter, [flow for flow in flows if flow.destination in own])
+            from netlink.rtnl import Rtnl
+
+            with Rtnl() as host:
+                routes = [host.route_to(flow.destination) for flow in flows]
+            # To addresses of this host.
+            own = [flow for flow, way in zip(flows, routes, strict=True) if way is not None and way.kind == _RTN_LOCAL]
+            forget(netfilter, own)
 
 
 def forget_of_pod(tables: Tables, mappings: Iterable[ForwardedPort]) -> None:
@@ -40,12 +45,3 @@ def _flows(netfilter: Netfilter, mapping: ForwardedPort) -> list[Connection]:
         return []
     found = connections_to(netfilter, mapping.address.version, PROTOCOLS[_UDP], mapping.host_port)
     return [flow for flow in found if mapping.host_address in {None, flow.destination}]
-
-
-def _own_addresses(flows: Collection[Connection]) -> set[Address]:
-    """Return the destinations of flows that are addresses of this host."""
-    from netlink.rtnl import Rtnl
-
-    with Rtnl() as host:
-        routes = {flow.destination: host.route_to(flow.destination) for flow in flows}
-    return {address for address, route in routes.items() if route is not None and route.kind == _RTN_LOCAL}

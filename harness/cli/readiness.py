@@ -27,13 +27,6 @@ _LINE = 160
 """Characters of a log's line that are shown."""
 
 
-class ReadinessTimes(NamedTuple):
-    """How long to wait for all pods, and how long a pod's containers must run, in seconds."""
-
-    timeout: float
-    min_ready: float
-
-
 class _Seen(NamedTuple):
     """A pod at one look; `events` are those since the first look."""
 
@@ -45,15 +38,16 @@ class _Seen(NamedTuple):
 class ReadinessWatch:
     """Looks at pods until each is ready, has ended or has failed, or the time is over."""
 
-    def __init__(self, settings: Settings, uids: set[str], times: ReadinessTimes) -> None:
+    def __init__(self, settings: Settings, uids: set[str], *, timeout: float, min_ready: float) -> None:
+        """Wait for at most `timeout` seconds; containers must run for `min_ready` seconds."""
         from harness.kubelet.events import EventRecorder
 
         self._node = settings.open_node()
         self._paths = settings.kubelet_paths()
         self._settings = settings
         self.uids = uids
-        self._times = times
-        self._until = time.monotonic() + times.timeout
+        self._timeout, self._min_ready = timeout, min_ready
+        self._until = time.monotonic() + timeout
         self._events = EventRecorder(self._paths.pods)
         self._before = {uid: self._events.of(uid) for uid in uids}
         self._next = 0.0
@@ -98,10 +92,9 @@ class ReadinessWatch:
         since = self._ready_since.get(seen.pod.metadata.uid)
         if since is None or since[0] != running:
             since = self._ready_since[seen.pod.metadata.uid] = (running, now)
-        min_ready = self._times.min_ready
-        if not running or now - since[1] >= min_ready:
+        if not running or now - since[1] >= self._min_ready:
             return True
-        return is_running_for(seen.status, min_ready, datetime.now(UTC))
+        return is_running_for(seen.status, self._min_ready, datetime.now(UTC))
 
     def _run_still(self, seen: list[_Seen]) -> bool:
         """Ask the runtime whether the containers run: kubelet learns of an end up to a second later."""
@@ -125,7 +118,7 @@ class ReadinessWatch:
         failure = failure_of(seen.status, seen.events)
         if failure is None and not is_ready(seen.status):
             why = obstacle_of(seen.status, seen.events)
-            late = f"not ready after {self._times.timeout:g} s"
+            late = f"not ready after {self._timeout:g} s"
             failure = Failure(late) if why is None else why._replace(text=f"{late}: {why.text}")
         if failure is None:
             return []

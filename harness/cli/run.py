@@ -21,7 +21,7 @@ from harness.cli.kubelet_node import (
 from harness.cli.manifest_pods import naming_remaining_pods
 from harness.cli.option_types import time_option
 from harness.cli.options import Settings, verb
-from harness.cli.readiness import POLL_S, ReadinessTimes, ReadinessWatch, progress
+from harness.cli.readiness import POLL_S, ReadinessWatch, progress
 from harness.cli.traced_verb import record_option
 from harness.output import TextTable, say
 
@@ -67,7 +67,8 @@ def command(
             records.set_config_maps(pod, records.config_maps(pod.metadata.uid) | config_maps)
             if pod.metadata.uid not in known:
                 records.add(pod)
-        failures = _settle(settings, runtime, ReadinessWatch(settings, uids, ReadinessTimes(timeout, min_ready)))
+        watch = ReadinessWatch(settings, uids, timeout=timeout, min_ready=min_ready)
+        failures = _settle(settings, runtime, watch)
     now = [(pod, status) for pod, status in pods_on_record(settings) if pod.metadata.uid in uids]
     from harness.kubelet.server import pod_document
 

@@ -1,7 +1,7 @@
 """The attachments that are known: those in the records of pods, and those in runtimes' caches of results."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,12 +51,17 @@ def known_attachments(
     `cache_dirs` are read in place of the node's /var/lib/cni. `warn` gets a line for each unreadable file.
     Raises PermissionError.
     """
-    found = {each.key: each for each in _recorded(node, warn)}
+    found: dict[tuple[str, str, str], KnownAttachment] = {}
+    for pod in node.pods.all(on_error=lambda error: warn(str(error))):
+        incomplete = pod_state(pod) == "incomplete"
+        for network in pod.networks:
+            known = KnownAttachment(pod.title, pod.container_id, pod.netns, network, is_ours=True)
+            found[known.key] = known._replace(is_incomplete=incomplete)
     for folder in cache_dirs or (node.var_lib_cni,):
         for cached in ResultCache(folder, warn=warn).attachments():
             its, network = cached.attachment, network_of(cached)
-            pod = _kubernetes_pod(its.cni_args)
-            known = KnownAttachment(pod, its.container_id, namespace_of(cached), network, is_ours=False)
+            title = _kubernetes_pod(its.cni_args)
+            known = KnownAttachment(title, its.container_id, namespace_of(cached), network, is_ours=False)
             found.setdefault(known.key, known)
     return list(found.values())
 
@@ -73,15 +78,6 @@ def plugins_of(network: PodNetwork) -> list[Mapping[str, Any]]:
         for each in (plugins if isinstance(plugins, list) else [])
         if isinstance(each, dict)
     ]
-
-
-def _recorded(node: Node, warn: Callable[[str], object]) -> Iterator[KnownAttachment]:
-    for pod in node.pods.all(on_error=lambda error: warn(str(error))):
-        incomplete = pod_state(pod) == "incomplete"
-        for network in pod.networks:
-            yield KnownAttachment(
-                pod.title, pod.container_id, pod.netns, network, is_ours=True, is_incomplete=incomplete
-            )
 
 
 def _kubernetes_pod(cni_args: Iterable[tuple[str, str]]) -> str:

@@ -56,10 +56,12 @@ def diagnose(
 
 def _examine(scope: Scope, versions_of: VersionsOf, warn: Callable[[str], object]) -> tuple[list[Fault], NodeState]:
     state = read_node_state(scope.node, cache_dirs=scope.cache_dirs, warn=warn)
-    networks = _readable_lists(scope.conf_dir, lambda _: None) if scope.conf_dir is not None else []
+    errors: list[NetworkError] = []
+    networks = _readable_lists(scope.conf_dir, errors.append) if scope.conf_dir is not None else []
     faults = [*check_pods(state), *check_node(state), *check_leftovers(state, scope.node, networks)]
-    if scope.conf_dir is not None:
-        faults += _check_lists(scope.conf_dir, scope.bin_dirs, versions_of)
+    cause, remedy = "the list is invalid", "correct the file"
+    faults += (Fault("list-unusable", str(scope.conf_dir), (), str(error), cause, remedy) for error in errors)
+    faults += _check_lists(networks, scope.bin_dirs, versions_of)
     if (failure := scope.network_error()) is not None:
         # By the kubelet's words: it starts no pod on a network.
         cause = "the first network list is missing or invalid, or the STATUS of one of its plugins is an error"
@@ -70,15 +72,11 @@ def _examine(scope: Scope, versions_of: VersionsOf, warn: Callable[[str], object
     return faults, state
 
 
-def _check_lists(conf_dir: Path, bin_dirs: Sequence[Path], versions_of: VersionsOf) -> Iterator[Fault]:
-    """Yield the faults of a folder's lists: unreadable ones, missing plugins, versions that plugins do not support.
+def _check_lists(networks: Sequence[NetworkList], bin_dirs: Sequence[Path], versions_of: VersionsOf) -> Iterator[Fault]:
+    """Yield the faults of lists: missing plugins, and versions that plugins do not support.
 
     Plugins are only asked for their versions.
     """
-    errors: list[NetworkError] = []
-    networks = _readable_lists(conf_dir, errors.append)
-    for error in errors:
-        yield Fault("list-unusable", str(conf_dir), (), str(error), "the list is invalid", "correct the file")
     executor = Executor(bin_dirs)
     folders = ":".join(map(str, bin_dirs))
     for network in networks:
