@@ -81,7 +81,10 @@ class ServedCall:
 
     def _read_stdin(self) -> bytes:
         """Return the caller's stdin. Raises OSError, and InterruptionError if the call is queued."""
-        self._note_attachment()
+        if self._environ.get("CNI_COMMAND") in ("ADD", "DEL"):
+            attachment = self._environ.get("CNI_CONTAINERID"), self._environ.get("CNI_IFNAME")
+            # Of 64 bits, as slots have them. Forked processes share the hash seed: equal names have equal numbers.
+            self._slot.attachment = hash(attachment) & (1 << 64) - 1
         if self._handoff.queued_stdin is not None:
             self._stdin = self._handoff.queued_stdin
             self._wait_for_earlier_calls()
@@ -97,12 +100,6 @@ class ServedCall:
             if is_locked and calls > LOCKED_NETWORK_SLOTS and has_room and self._queue():
                 raise InterruptionError("queued")
         return self._stdin
-
-    def _note_attachment(self) -> None:
-        if self._environ.get("CNI_COMMAND") in ("ADD", "DEL"):
-            attachment = self._environ.get("CNI_CONTAINERID"), self._environ.get("CNI_IFNAME")
-            # Of 64 bits, as slots have them. Forked processes share the hash seed: equal names have equal numbers.
-            self._slot.attachment = hash(attachment) & (1 << 64) - 1
 
     def _wait_for_earlier_calls(self) -> None:
         """Wait for earlier calls: a DEL for those of its attachment, a GC for all. Their launchers may be dead.

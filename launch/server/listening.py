@@ -46,7 +46,11 @@ class Listening:
     def close(self) -> None:
         """Stop listening. A path that is still ours goes, and the next server may have it."""
         if not self.is_passed:
-            self._refuse_waiting()
+            self.socket.shutdown(socket.SHUT_RDWR)
+            # Launchers that no worker has accepted would wait for as long as a worker in a call has the socket open.
+            with suppress(BlockingIOError):
+                while True:
+                    self.socket.accept()[0].close()
         self.socket.close()
         if self._inode is not None:
             with suppress(FileNotFoundError):
@@ -60,16 +64,6 @@ class Listening:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
-
-    def _refuse_waiting(self) -> None:
-        """Refuse launchers from now on, and end the connections of those that no worker has accepted.
-
-        Without this they would wait in the queue for as long as a worker in a call has the socket open.
-        """
-        self.socket.shutdown(socket.SHUT_RDWR)
-        with suppress(BlockingIOError):
-            while True:
-                self.socket.accept()[0].close()
 
     def _bind(self) -> socket.socket:
         os.makedirs(os.path.dirname(os.path.abspath(self.path)), mode=0o755, exist_ok=True)
