@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from harness.conformance.known_failures import KnownFailures
     from harness.conformance.reproduce import Arguments
     from harness.conformance.subject import Subject
-    from harness.libcni.networks import NetworkList
 
 _SECONDS: Final = 10.0
 """The time between two lines, if stderr is no terminal."""
@@ -111,16 +110,20 @@ def conformance_run(
     With `fail_fast` the first red finding ends the run; those that are `known` are not red. `keeps` tells whether the
     nodes of failed checks stay. Raises UsageError, NetworkError.
     """
+    from harness.cli.defaults import select_networks
     from harness.conformance.checks import all_checks
     from harness.conformance.engine.run import ConformanceRun
     from harness.conformance.known_failures import NOTHING_KNOWN
     from harness.conformance.subject import Profile, subjects_of
+    from harness.libcni.networks import read_network_file
 
     jobs = options.jobs or (1 if options.watched else _JOBS_OF_A_PROCESSOR * (os.cpu_count() or 1))
     if options.watched and jobs > 1:
         raise click.UsageError("--watch with --jobs: checks that run at once would see each other's files")
     profile = Profile(options.profile) if options.profile else None
-    networks = _networks(options, settings)
+    if options.confs and options.names:
+        raise click.UsageError("--conf and --network: a file has its networks' names in it")
+    networks = [read_network_file(path) for path in options.confs] or select_networks(settings, options.names)
     there = [subject.type for network in networks for subject in subjects_of(network, (), profile=profile)]
     demand_known("--plugin", options.plugins, there)
     of_checks = _check_options(options, jobs, keeps=keeps)
@@ -147,15 +150,6 @@ def conformance_run(
             progress=tell,
             remark=progress.remark,
         )
-
-
-def _networks(options: ConformanceOptions, settings: Settings) -> "list[NetworkList]":
-    from harness.cli.defaults import select_networks
-    from harness.libcni.networks import read_network_file
-
-    if options.confs and options.names:
-        raise click.UsageError("--conf and --network: a file has its networks' names in it")
-    return [read_network_file(path) for path in options.confs] or select_networks(settings, options.names)
 
 
 def _check_options(options: ConformanceOptions, jobs: int, *, keeps: bool) -> "CheckOptions":

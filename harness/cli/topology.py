@@ -7,14 +7,12 @@ import click
 from harness.cli.options import Settings, cache_dir_option, verb
 from harness.output import TextTable, say, write
 
-_FORMATS = ("tree", "dot", "mermaid", "svg")
-
 
 @verb("topology", root="looks into network namespaces")
 @click.option(
     "--format",
     "form",
-    type=click.Choice(_FORMATS),
+    type=click.Choice(("tree", "dot", "mermaid", "svg")),
     default="tree",
     show_default=True,
     help="A tree of text, or a drawing for Graphviz, for Mermaid or for a browser.",

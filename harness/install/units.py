@@ -153,20 +153,16 @@ def disabled(files: Sequence[Path]) -> Iterator[None]:
     """
     known = UNIT_DIR / _SOCKET in files and is_systemd_running()
     if known:
-        _disable()
+        there = [name for name in (_SOCKET, _SERVICE, _DHCP_SOCKET, _DHCP_SERVICE) if (UNIT_DIR / name).exists()]
+        for name in (_SOCKET, _SERVICE):
+            if name not in there:
+                with suppress(CommandError):  # systemd does not know the unit any more
+                    run("systemctl", "stop", name)
+        if there:
+            run("systemctl", "disable", "--now", *there)
     yield
     if known:
         run("systemctl", "daemon-reload")
-
-
-def _disable() -> None:
-    there = [name for name in (_SOCKET, _SERVICE, _DHCP_SOCKET, _DHCP_SERVICE) if (UNIT_DIR / name).exists()]
-    for name in (_SOCKET, _SERVICE):
-        if name not in there:
-            with suppress(CommandError):  # systemd does not know the unit any more
-                run("systemctl", "stop", name)
-    if there:
-        run("systemctl", "disable", "--now", *there)
 
 
 def _quoted(argument: str) -> str:

@@ -33,15 +33,11 @@ def rule_flaws(
         if not ipam.get("subnet") and not ipam.get("ranges") and "ipRanges" not in plugin.capabilities:
             yield f"{where}.ipam ({HOST_LOCAL}): there are no addresses: expected ranges or subnet"
     yield from mtu_flaws(config, where, note)
-    if plugin.type == "bridge":
-        yield from _trunk_flaws(config.get("vlanTrunk"), f"{where}.vlanTrunk")
-
-
-def _trunk_flaws(trunk: object, path: str) -> Iterator[str]:
+    trunk = config.get("vlanTrunk") if plugin.type == "bridge" else None
     for index, vlans in enumerate(trunk if isinstance(trunk, list) else ()):
         match vlans:
             case {"minID": int(low), "maxID": int(high)} if low > high:
-                yield f"{path}[{index}] (bridge): minID {low} is above maxID {high}"
+                yield f"{where}.vlanTrunk[{index}] (bridge): minID {low} is above maxID {high}"
 
 
 def mtu_flaws(config: Mapping[str, Any], where: str, note: Callable[[str], object]) -> Iterator[str]:

@@ -74,7 +74,7 @@ def _forwarding(state: NodeState, alive: list[KnownAttachment]) -> Iterator[Faul
 
 def _lost(state: NodeState, attachment: KnownAttachment, lines: list[str]) -> Iterator[Fault]:
     cause = "another program flushed or reloaded the firewall"
-    plugins, repair = plugins_of(attachment.network), state.commands.harness("repair")
+    plugins, repair = plugins_of(attachment.network), f"{state.commands.program} repair"
     pod = (attachment.pod or attachment.container_id,)
     for address in pod_addresses(attachment):
         about = [line for line in lines if _names(line, str(address.ip))]
@@ -174,7 +174,7 @@ def _remedy(state: NodeState, found: AttachmentSurvey, network: str, container_i
         return f"gc keeps it, since {known.living}: delete the container in its runtime"
     if known is None or not known.can_be_deleted:
         return _BY_HAND
-    return f"{state.commands.harness('gc')}, twice: the first one names it, a later one frees it"
+    return f"{state.commands.program} gc, twice: the first one names it, a later one frees it"
 
 
 def _links(state: NodeState, found: AttachmentSurvey) -> Iterator[Fault]:

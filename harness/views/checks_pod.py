@@ -88,7 +88,7 @@ def _node_side(state: NodeState, attachment: KnownAttachment, ends: Ends) -> Ite
         if bridge is None:
             what = f"bridge {name} of network {attachment.network.name} is gone"
             cause = "another program deleted it"
-            yield _fault("bridge-missing", name, attachment, what, cause, commands.harness("repair"))
+            yield _fault("bridge-missing", name, attachment, what, cause, f"{commands.program} repair")
             return
         if not bridge.up:
             what = f"bridge {name} of network {attachment.network.name} is down"
@@ -116,7 +116,7 @@ def _gateways(state: NodeState, attachment: KnownAttachment) -> Iterator[Fault]:
         gateway = f"{ip.gateway}/{ip.address.network.prefixlen}"
         what = f"{link} does not have {gateway}, the gateway of {attachment.name}"
         added = state.commands.ip(f"address add {gateway} dev {link}")
-        remedy = added if wanted is not None else state.commands.harness("repair")
+        remedy = added if wanted is not None else f"{state.commands.program} repair"
         yield _fault("gateway-missing", str(ip.gateway), attachment, what, "another program removed it", remedy)
 
 
@@ -219,4 +219,4 @@ def _delete(state: NodeState, attachment: KnownAttachment) -> str:
     if not attachment.is_ours:
         return f"delete the pod {attachment.name} in its runtime"
     namespace, _, name = attachment.pod.partition("/")
-    return state.commands.harness(f"del {name}" + (f" --namespace {namespace}" if namespace != "default" else ""))
+    return f"{state.commands.program} del {name}" + (f" --namespace {namespace}" if namespace != "default" else "")

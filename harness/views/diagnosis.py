@@ -65,7 +65,7 @@ def _examine(scope: Scope, versions_of: VersionsOf, warn: Callable[[str], object
     if (failure := scope.network_error()) is not None:
         # By the kubelet's words: it starts no pod on a network.
         cause = "the first network list is missing or invalid, or the STATUS of one of its plugins is an error"
-        remedy = f"end the error: `{state.commands.harness('status')}` repeats it"
+        remedy = f"end the error: `{state.commands.program} status` repeats it"
         faults.append(Fault("node-not-ready", "NetworkReady", (), failure, cause, remedy))
     if scope.state_dir is not None:
         faults += _check_runtimes(scope.state_dir, versions_of)

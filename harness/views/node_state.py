@@ -47,10 +47,6 @@ class Commands(NamedTuple):
         """Return the command that runs another one in the node's network namespace."""
         return words if self.node is None else f"ip netns exec {self.node} {words}"
 
-    def harness(self, words: str) -> str:
-        """Return a command of `cni-harness`: a verb and its arguments."""
-        return f"{self.program} {words}"
-
 
 class Ends(NamedTuple):
     """The two ends of an attachment's veth or macvlan: in the pod, and on the node; None if missing."""

@@ -48,10 +48,6 @@ class TopologyPlace(NamedTuple):
     links: tuple[TopologyLink, ...]
     routes: tuple[str, ...]
 
-    def link(self, name: str) -> TopologyLink | None:
-        """Return the link of that name, or None."""
-        return next((link for link in self.links if link.name == name), None)
-
 
 @dataclass(frozen=True)
 class Topology:

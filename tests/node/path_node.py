@@ -213,7 +213,7 @@ def furnished(cli: Cli, chance: random.Random) -> Iterator[Furnished]:
         with closing(PathNamespaces(node, known_attachments(node, warn=print))) as before:
             _neighbours(before)
             _mtus(before, chance)
-            _load(before.node, _TRACER + _foreign(before, chance))
+            _load(before.places["node"], _TRACER + _foreign(before, chance))
             for place in before.places.values():
                 _load(place, _WITNESS)
         namespaces = stack.enter_context(closing(PathNamespaces(node, known_attachments(node, warn=print))))

@@ -39,7 +39,7 @@ def rules_met(node: Furnished, result: PathResult) -> list[TraceEvent]:
         [
             TraceEvent(rule.chain, rule.handle, verdicts.get(rule.verdict, rule.verdict))
             for place, rule in result.rules
-            if place == node.namespaces.node.label
+            if place == node.namespaces.places["node"].label
         ]
     )
 
