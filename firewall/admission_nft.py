@@ -127,7 +127,9 @@ def remove(tables: Tables, owner: Owner, _admission: Admission) -> None:
         transaction = seen.table.transaction()
         if ingress and seen.port and seen.port.comment == owner.label():
             _release_port(transaction, ingress, seen)
-        if _is_last(seen, ingress):
+        # Nothing but this attachment: no rules of administrators, and no other objects.
+        is_ours = seen.uses == OBJECTS + (len(seen.counts) if ingress else 0) and seen.admin and seen.admin.uses <= 1
+        if is_ours and seen.listed and seen.count == 1:
             transaction.delete_table(contents=True)
         else:
             for ip in owned:
@@ -248,13 +250,6 @@ def _put(transaction: Transaction, name: str, element: Element, present: Element
     if present:
         transaction.delete_elements(name, [present])
     transaction.add_elements(name, [element])
-
-
-def _is_last(seen: SeenAdmission, ingress: Ingress | None) -> bool:
-    """Tell whether the table has nothing but this attachment: no rules of administrators, and no other objects."""
-    counters = len(seen.counts) if ingress else 0
-    is_ours = seen.uses == OBJECTS + counters and seen.admin is not None and seen.admin.uses <= 1
-    return is_ours and seen.listed is not None and seen.count == 1
 
 
 def _known(tables: Tables, owner: Owner, seen: SeenAdmission) -> dict[Address, None]:

@@ -146,10 +146,12 @@ class ProcessState:
         settings = self._read_settings()
         changes |= {name: settings[name] != before for name, before in self._settings.items()}
         ours = (self._network_id, self._mounts_id, self._root_id)
+        # The list of open files has one more, which it is read by.
+        files, expected = set(os.listdir(self._open)), self._files.union(map(str, open_sockets.descriptors()))
         changes |= {
             "the memory": _peak_kib() - self._peak_kib > _GROWTH_KIB,
             "the namespaces": tuple(map(_identity, ("/proc/self/ns/net", "/proc/self/ns/mnt", "/"))) != ours,
-            "the open files": not self._has_its_files(open_sockets),
+            "the open files": not expected <= files or len(files) != len(expected) + 1,
             "the recorder": recorder() is not None,
             "the blocked signals": signal.pthread_sigmask(signal.SIG_BLOCK, ()) != self._blocked,
             "the environment": bool(os.environ),
@@ -169,11 +171,6 @@ class ProcessState:
             "the user": (os.getresuid(), os.getresgid()),
             "the UTS namespace": os.stat("uts", dir_fd=self._namespaces).st_ino,
         }
-
-    def _has_its_files(self, open_sockets: OpenSockets) -> bool:
-        """Tell whether nothing else is open; the list has one more, which it is read by."""
-        files, expected = set(os.listdir(self._open)), self._files.union(map(str, open_sockets.descriptors()))
-        return expected <= files and len(files) == len(expected) + 1
 
     def _wait_for_threads(self) -> bool:
         """Tell whether there is one thread only; one that Python has taken leave of may need a moment to end."""

@@ -81,7 +81,10 @@ class Worker:
                 gc.collect()
                 is_rested = True
             elif self._shared.drain in events:
-                self._stop_listening()
+                if self._shared.listening is not None:
+                    self._events.unregister(self._shared.drain)
+                    self._events.unregister(self._shared.listening)
+                    self._shared = self._shared._replace(listening=None)
             else:
                 try:
                     return self._take(events)
@@ -99,12 +102,6 @@ class Worker:
             self._slot.enter(WorkerState.RUNNING)
             self._slot.begin()
         return handoff
-
-    def _stop_listening(self) -> None:
-        if self._shared.listening is not None:
-            self._events.unregister(self._shared.drain)
-            self._events.unregister(self._shared.listening)
-            self._shared = self._shared._replace(listening=None)
 
     def _serve(self, handoff: Handoff) -> str:
         """Carry out a request and come back from it; return why this worker must end, empty if it goes on."""
