@@ -136,7 +136,9 @@ class _Walk:
         places = {each.place.label for each in reached}
         if len(places) > 1:
             raise _End("unsure", place.label, f"{' and '.join(sorted(places))} have {next_hop}")
-        own = [each for each in reached if self._is_on(each.place, each.link, next_hop)] or reached
+        on_links = [each.place.state.addresses.get(each.link.ifindex, []) for each in reached]
+        pairs = zip(reached, on_links, strict=True)
+        own = [each for each, its in pairs if any(address.ip == next_hop for address in its)] or reached
         if len(own) > 1:
             names = " and ".join(sorted(each.link.name for each in own))
             raise _End("unsure", place.label, f"{next_hop} can be reached by {names}")
@@ -159,10 +161,6 @@ class _Walk:
             raise _End("leaves", crossed.place, f"by {crossed.link} to {next_hop}")
         why = f" ({'; '.join(dict.fromkeys(segment.blocked))})" if segment.blocked else ""
         raise _End("dropped", place.label, f"no host behind {link.name} has {next_hop}{why}")
-
-    @staticmethod
-    def _is_on(place: PathNamespace, link: Link, address: Address) -> bool:
-        return any(each.ip == address for each in place.state.addresses.get(link.ifindex, []))
 
     def _cross(self, way: Way) -> None:
         for each in way:

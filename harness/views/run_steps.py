@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -20,13 +21,13 @@ _CONTEXT: Final = 2
 _SIGNS: Final = {"+": "new", "-": "old", "@": "place"}
 
 
+@dataclass(eq=False)
 class Step:
     """A span, and the spans inside of it in the order of time."""
 
-    def __init__(self, span: Span, inside: "Sequence[Step]", above: "Step | None" = None) -> None:
-        self.span = span
-        self.inside = inside
-        self.above = above
+    span: Span
+    inside: "Sequence[Step]"
+    above: "Step | None" = None
 
     @property
     def end_ns(self) -> int:

@@ -68,7 +68,9 @@ def _of(step: Step, lane: str) -> Iterator[Arrow]:
     if target == lane:
         if span.name in _NOTED:
             error = f": {span.error}" if span.error else ""
-            yield _arrow("note", lane, lane, f"{span.name} {_words(step)}".rstrip(), error, is_error=bool(error))
+            addresses = span.attributes.get("addresses")
+            words = ", ".join(map(str, addresses)) if isinstance(addresses, list) else ""
+            yield _arrow("note", lane, lane, f"{span.name} {words}".rstrip(), error, is_error=bool(error))
         yield from _inside(step, lane)
         return
     yield _arrow("call", lane, target, text, "", is_error=False)
@@ -108,11 +110,6 @@ def _to_kernel(step: Step, messages: Sequence[Step], lane: str) -> Iterator[Arro
 def _doing(step: Step) -> list[str]:
     doing = step.span.attributes.get("doing")
     return [str(each) for each in doing] if isinstance(doing, list) and doing else [step.span.name]
-
-
-def _words(step: Step) -> str:
-    addresses = step.span.attributes.get("addresses")
-    return ", ".join(map(str, addresses)) if isinstance(addresses, list) else ""
 
 
 def _arrow(
