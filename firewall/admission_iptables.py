@@ -16,7 +16,7 @@ from fast_stdlib.functools import partial
 from fast_stdlib.typing import Callable, Collection, Final, Iterator, Sequence
 from firewall.admission_table import ISOLATED, Admission, Ingress
 from firewall.iptables_program import IptablesError, Program, restore, run
-from firewall.iptables_variant import FAMILIES, Family, default_program, program_of, program_with, programs_with
+from firewall.iptables_variant import FAMILIES, Family, program_of, program_with, programs_with
 from firewall.owner import Owner
 from firewall.tables import Interface, Tables, host_network
 from netlink.nftables import NftTable, mentions
@@ -54,7 +54,7 @@ def apply(tables: Tables, _owner: Owner, admission: Admission) -> None:
     All rules of a family are made at once, or none. Existing rules stay.
     """
     for family, addresses in _by_family(admission.addresses):
-        program = program_with(tables, family, _TABLE, _FORWARD) or default_program(tables, family)
+        program = program_with(tables, family, _TABLE, _FORWARD) or Program(family.program, tables.environ)
         _change(program, partial(_missing, addresses=addresses, admission=admission))
 
 
@@ -63,7 +63,7 @@ def restrict(tables: Tables, admission: Admission) -> None:
     if admission.ingress is None:
         return
     for family, _ in _by_family(admission.addresses):
-        program = program_with(tables, family, _TABLE, _STAGES[0]) or default_program(tables, family)
+        program = program_with(tables, family, _TABLE, _STAGES[0]) or Program(family.program, tables.environ)
         _change(program, partial(_isolation, ingress=admission.ingress))
 
 

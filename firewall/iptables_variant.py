@@ -22,6 +22,7 @@ class Family(NamedTuple):
     protocol: int
     """Of its tables in nftables (NFPROTO_*)."""
     program: str
+    """It makes new chains, in the variant that is the node's choice."""
     legacy_tables: str
     """The file that names the tables of the older iptables; it is missing if the kernel has none."""
 
@@ -30,11 +31,6 @@ FAMILIES = (
     Family(4, IPV4, "iptables", "/proc/thread-self/net/ip_tables_names"),
     Family(6, IPV6, "ip6tables", "/proc/thread-self/net/ip6_tables_names"),
 )
-
-
-def default_program(tables: Tables, family: Family) -> Program:
-    """Return the program that makes new chains: the node's own choice of a variant."""
-    return Program(family.program, tables.environ)
 
 
 def program_with(tables: Tables, family: Family, table: str, chain: str) -> Program | None:

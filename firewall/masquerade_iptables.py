@@ -12,7 +12,7 @@ from ipaddress import ip_network
 
 from fast_stdlib.typing import Collection, Iterator, NamedTuple, Sequence
 from firewall.iptables_program import IptablesError, Program, chain_name, escaped, restore, rules, run
-from firewall.iptables_variant import FAMILIES, Family, default_program, program_with, programs_with
+from firewall.iptables_variant import FAMILIES, Family, program_with, programs_with
 from firewall.owner import Owner
 from firewall.tables import Interface, Network, Tables, host_network
 from netlink.nftables import NftTable
@@ -63,7 +63,7 @@ def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface], *, repai
         if not is_kept:
             changes.insert(0, f":{chain} - [0:0]")
         if changes or not repairs:
-            restore(program or default_program(tables, family), _TABLE, changes)
+            restore(program or Program(family.program, tables.environ), _TABLE, changes)
 
 
 def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) -> None:

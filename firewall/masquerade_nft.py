@@ -28,13 +28,7 @@ from ipaddress import ip_interface
 
 from fast_stdlib.contextlib import suppress
 from fast_stdlib.typing import Collection, Final, Iterable, Mapping, Sequence
-from firewall.masquerade_table import (
-    OBJECTS_PER_SUBNET,
-    SeenMasquerade,
-    Subnets,
-    interface_of,
-    name_of,
-)
+from firewall.masquerade_table import OBJECTS_PER_SUBNET, SeenMasquerade, Subnets, interface_of, name_of
 from firewall.owner import Owner
 from firewall.tables import COMMENT_MAX, OWNERS, Interface, Network, Tables, attempts, owner_key
 from netlink.nft_transaction import Transaction

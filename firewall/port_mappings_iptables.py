@@ -9,15 +9,7 @@ Everything happens in the network namespace of the calling thread, which is also
 
 from fast_stdlib.typing import Collection, Iterator
 from firewall.iptables_program import IptablesError, Program, chain_name, find, restore, run
-from firewall.iptables_variant import (
-    FAMILIES,
-    Family,
-    default_program,
-    has_legacy,
-    program_of,
-    program_with,
-    programs_with,
-)
+from firewall.iptables_variant import FAMILIES, Family, has_legacy, program_of, program_with, programs_with
 from firewall.owner import Owner
 from firewall.port_mapping import ForwardedPort, Forwarding
 from firewall.port_mappings_iptables_rules import (
@@ -59,7 +51,7 @@ def apply(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
         program = (
             program_with(tables, family, _TABLE, chain)
             or program_with(tables, family, _TABLE, DNAT)
-            or default_program(tables, family)
+            or Program(family.program, tables.environ)
         )
         present = _listed(program)
         _refuse_taken(present, owner, part)
