@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.conformance_options import FILE, ConformanceOptions, conformance_options, demand_known
-from harness.cli.conformance_run import (
-    SuiteResult,
-    conformance_run,
-    examine_suite,
-    stopped_by_signals,
-    writable_folder,
-)
+from harness.cli.conformance_run import SuiteResult, conformance_run, examine_suite, stopped_by_signals, writable_folder
 from harness.cli.option_types import named_folders
 from harness.cli.options import Settings, verb
 from harness.cli.privileges import obtain_privileges
