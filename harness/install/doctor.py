@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from harness.install.packages import origins, owners
-from harness.install.runtime_configs import RuntimeCniConfig
+from harness.install.toml_files import RuntimeCniConfig
 from harness.libcni.chain_versions import unspoken_versions
 from harness.libcni.networks import NetworkError, NetworkList, load_networks, network_files, read_network_file
 from launch.installation import DEFAULT_SOCKET

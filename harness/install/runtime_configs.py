@@ -11,8 +11,6 @@ from typing import Final
 from harness.install.toml_files import ConfigError, Document, Root, RuntimeCniConfig, folder, folders, strings, table
 from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR
 
-__all__ = ["RuntimeCniConfig", "runtime_configs"]
-
 _CONTAINERD: Final = Path("/etc/containerd/config.toml")
 _CONTAINERD_DROP_INS: Final = Path("/etc/containerd/conf.d/*.toml")
 """The default configuration imports them; it applies if there is no file (containerd 2.2)."""

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.install.runtime_configs import RuntimeCniConfig, runtime_configs
+from harness.install.runtime_configs import runtime_configs
+from harness.install.toml_files import RuntimeCniConfig
 
 CONTAINERD = "etc/containerd/config.toml"
 DEBIAN = """
