@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
-from typing import Final, NamedTuple
+from typing import Final
 
 from harness.conformance.threshold import DEFAULT_THRESHOLD, Threshold
 from harness.libcni.execute import Execution
@@ -42,23 +42,12 @@ class StopRequest:
             raise StoppedError
 
 
-class Hang(NamedTuple):
-    """A verb that was given up: the ID of the check that reports it, and the number of its time-outs."""
-
-    verb: str
-    cause: str
-    times: int
-
-    def __str__(self) -> str:
-        return f"{self.verb} came to no end in {self.times} executions"
-
-
 class HangingError(Exception):
-    """An execution that was refused: it would take the whole time limit once more."""
+    """An execution that was refused, as it would take the time limit once more; a check, `cause`, reports the hang."""
 
-    def __init__(self, hang: Hang) -> None:
-        super().__init__(str(hang))
-        self.hang = hang
+    def __init__(self, verb: str, times: int, cause: str) -> None:
+        super().__init__(f"{verb} came to no end in {times} executions")
+        self.cause = cause
 
 
 class Hangs:
@@ -90,18 +79,13 @@ class Hangs:
 
     def demand_end(self, verb: str) -> None:
         """Raise HangingError if the verb is given up, or all verbs are since none has ever ended."""
-        if hang := self._of(verb):
-            raise HangingError(hang)
-
-    def _of(self, verb: str) -> Hang | None:
         with self._lock:
             times, altogether = self._timed_out[verb], self._timed_out.total()
             if verb in self._causes and times >= (_ALTOGETHER if verb in self._ended else _ENOUGH):
-                return Hang(verb, self._causes[verb], times)
+                raise HangingError(verb, times, self._causes[verb])
             # No verb has ended yet: the program itself hangs, whatever it is asked.
             if self._causes and not self._ended and altogether >= _ENOUGH:
-                return Hang("each verb", next(iter(self._causes.values())), altogether)
-        return None
+                raise HangingError("each verb", altogether, next(iter(self._causes.values())))
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def attempt(check: Check, subject: Subject, *, state_dir: Path, options: CheckOp
             found = violation
             finding = _violated(finding, violation, executions, options.threshold)
     except HangingError as error:
-        finding = not_examined(finding, error.hang.cause, str(error))
+        finding = not_examined(finding, error.cause, str(error))
     except Exception as error:  # noqa: BLE001 -- an unforeseen error of one check must not cost all other findings
         finding = _broken_off(finding, error, executions)
     kept = kept_node(trial) if trial is not None else None
