@@ -205,12 +205,12 @@ class SuiteResult(NamedTuple):
 
     def examination(self, run: "ConformanceRun", began: datetime, arguments: "Arguments", build: str) -> "Examination":
         """Return the record of the run. Raises OSError."""
-        from harness.conformance.engine.examination import examination_of
+        from harness.conformance.engine.examination import Examination, examined_files
 
-        return examination_of(
-            self.findings,
+        return Examination(
+            findings=tuple(self.findings),
+            files=tuple(examined_files(self.findings, run.state_dir)),
             began=began,
-            state_dir=run.state_dir,
             cut_short=self.cut_short,
             fail_on=run.options.threshold.fail_on,
             arguments=arguments,

@@ -5,11 +5,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
@@ -41,19 +39,37 @@ class ExaminedFile:
     about: str
 
 
+def privileges() -> str:
+    """Return how this process came to its rights: "root", "sudo" or "user namespace". Raises OSError."""
+    if in_user_namespace():
+        return "user namespace"
+    return "sudo" if os.environ.get("SUDO_UID") else "root"
+
+
+def _source() -> str:
+    """Return the version of this program, and the commit if it is executed from a checkout."""
+    product = f"cni-harness {own_version()}"
+    if not (_CHECKOUT / ".git").exists() or not (git := shutil.which("git")):
+        return product
+    # Without locks git does not write into a checkout, which may be another user's.
+    options = ("--no-optional-locks", "-c", f"safe.directory={_CHECKOUT}")
+    command = [git, *options, "describe", "--always", "--dirty", "--abbrev=40"]
+    said = subprocess.run(command, cwd=_CHECKOUT, capture_output=True, text=True, check=False)
+    return f"{product}, commit {said.stdout.strip() or 'unknown'}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Examination:
-    """The findings of a run, and their circumstances."""
+    """The findings of a run, and their circumstances; what is not given is that of this process."""
 
     findings: tuple[Finding, ...]
     files: tuple[ExaminedFile, ...]
-    kernel: str
-    """As `uname -r` prints it."""
+    kernel: str = field(default_factory=lambda: os.uname().release)
     began: datetime
     """With a time zone."""
-    command: tuple[str, ...]
+    command: tuple[str, ...] = field(default_factory=lambda: (*this_program(), *sys.argv[1:]))
     """The command line, the program first."""
-    privileges: str
+    privileges: str = field(default_factory=privileges)
     """How the suite came to its rights: "root", "sudo" or "user namespace"."""
     cut_short: str = ""
     """The reason if the run ended before its last check, for example "interrupted"."""
@@ -65,46 +81,18 @@ class Examination:
     """The things that the first ADD leaves on the node, by plugin and network: "nft table ip nat"; no fault."""
     build: str = ""
     """How the plugins were built, in the words of the caller; empty if unknown."""
-    source: str = ""
+    source: str = field(default_factory=_source)
     """The program that has the suite: its version, and the commit of a checkout."""
     spec_version: str = SPEC_VERSION
     suite_version: str = SUITE_VERSION
 
 
-def examination_of(  # noqa: PLR0913 -- the circumstances of a run
-    findings: Sequence[Finding],
-    *,
-    began: datetime,
-    state_dir: Path,
-    cut_short: str = "",
-    fail_on: FailOn = FailOn.WORKS,
-    arguments: Arguments | None = None,
-    left_for_good: Mapping[str, tuple[str, ...]] | None = None,
-    build: str = "",
-) -> Examination:
-    """Return the run's record. `began` has a time zone; the other fields are those of Examination.
+def examined_files(findings: Iterable[Finding], state_dir: Path) -> Iterator[ExaminedFile]:
+    """Yield the executables of the findings' plugins, each once, in their order.
 
-    Each executable is executed without CNI_COMMAND, on a node of its own. Raises OSError if the node cannot be made.
+    Each is executed without CNI_COMMAND, on a node that they share. Raises OSError if the node cannot be made.
     """
-    return Examination(
-        findings=tuple(findings),
-        files=tuple(_files([subject for subject, _ in groupby(findings, attrgetter("subject"))], state_dir)),
-        kernel=os.uname().release,
-        began=began,
-        command=(*this_program(), *sys.argv[1:]),
-        privileges=privileges(),
-        cut_short=cut_short,
-        fail_on=fail_on,
-        arguments=arguments or Arguments(),
-        left_for_good=dict(left_for_good or {}),
-        build=build,
-        source=_source(),
-    )
-
-
-def _files(subjects: Iterable[Subject], state_dir: Path) -> Iterator[ExaminedFile]:
-    """Yield the executables of the subjects, each once, in their order."""
-    wanted = dict.fromkeys(found for subject in subjects for found in _executables(subject))
+    wanted = dict.fromkeys(found for finding in findings for found in _executables(finding.subject))
     if not wanted:
         return
     with Site(state_dir, "conformance") as site:
@@ -138,22 +126,3 @@ def _about(path: Path, node: Node) -> str:
         return ""
     text = b"\n".join((said.stderr, said.stdout)).decode(errors="replace")
     return next(filter(None, map(str.strip, text.splitlines())), "")
-
-
-def _source() -> str:
-    """Return the version of this program, and the commit if it is executed from a checkout."""
-    product = f"cni-harness {own_version()}"
-    if not (_CHECKOUT / ".git").exists() or not (git := shutil.which("git")):
-        return product
-    # Without locks git does not write into a checkout, which may be another user's.
-    options = ("--no-optional-locks", "-c", f"safe.directory={_CHECKOUT}")
-    command = [git, *options, "describe", "--always", "--dirty", "--abbrev=40"]
-    said = subprocess.run(command, cwd=_CHECKOUT, capture_output=True, text=True, check=False)
-    return f"{product}, commit {said.stdout.strip() or 'unknown'}"
-
-
-def privileges() -> str:
-    """Return how this process came to its rights: "root", "sudo" or "user namespace". Raises OSError."""
-    if in_user_namespace():
-        return "user namespace"
-    return "sudo" if os.environ.get("SUDO_UID") else "root"
