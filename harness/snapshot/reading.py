@@ -14,7 +14,7 @@ from harness.snapshot.firewall import Saved, has_nftables, iptables, legacy_tabl
 from harness.snapshot.iproute2 import addresses, forwarding_entries, neighbours, routes, rules, vlans
 from harness.snapshot.state import SnapshotError, Things
 from harness.snapshot.sysctls import read, sysctls
-from harness.snapshot.tools import Listing, NothingListed, find_tool, list_again, start
+from harness.snapshot.tools import Listing, NothingListed, find_tool, start
 from netlink.namespace import Namespace, entered
 from netlink.namespace_ids import namespace_id
 from netlink.netfilter import Netfilter
@@ -71,7 +71,7 @@ def filters_and_classes(entries: Sequence[Mapping[str, Any]]) -> tuple[Things, T
     if not commands:
         return {}, {}
     lines = [f"filter show dev {dev} {side}" for dev, side in commands]
-    answers = list_again("tc", "-json", "-details", batch=lines).documents(len(lines))
+    answers = start("tc", "-json", "-details", batch=lines).documents(len(lines))
     filters: Things = {}
     for (dev, side), answer in zip(commands, answers, strict=True):
         for entry in answer:
@@ -92,7 +92,7 @@ def _count_filter(filters: Things, dev: str, side: str, entry: Mapping[str, Any]
 
 def _classes(dev: str) -> list[str]:
     # This tool prints classes as text, even with the option for JSON.
-    output = list_again("tc", "-details", "class", "show", "dev", dev).text()
+    output = start("tc", "-details", "class", "show", "dev", dev).text()
     return [f"{_LEAF.sub('', line).removeprefix('class ').strip()} dev {dev}" for line in output.splitlines()]
 
 
@@ -150,27 +150,18 @@ class _Tools:
         self._reading = reading
         self._undo = undo
 
-    def start(self, tool: str, *arguments: str, batch: Sequence[str] = ()) -> Listing | None:
-        if not self._has(tool):
-            return None
-        listing = start(tool, *arguments, batch=batch)
-        if listing is not None:
-            self._undo.callback(listing.cancel)
-        return listing
-
-    def start_unless_empty(
-        self, has_content: Callable[[], bool], tool: str, *arguments: str, batch: Sequence[str] = ()
-    ) -> Listing | NothingListed | None:
-        """Start a tool only if the kernel has something for it to list."""
-        if not self._has(tool):
-            return None
-        return self.start(tool, *arguments, batch=batch) if has_content() else NothingListed()
-
-    def _has(self, tool: str) -> bool:
+    def start(
+        self, tool: str, *arguments: str, batch: Sequence[str] = (), has_content: Callable[[], bool] = lambda: True
+    ) -> Listing | None:
+        """Start a tool if it is installed, and if the kernel has something for it to list."""
         if find_tool(tool) is None:
             self._reading.missing.add(f"{tool} is not installed: {_SHOWS[tool]} are not in the snapshot")
-            return False
-        return True
+            return None
+        if not has_content():
+            return NothingListed()
+        listing = start(tool, *arguments, batch=batch)
+        self._undo.callback(listing.cancel)
+        return listing
 
 
 def read_namespace(namespace: Namespace, others: Mapping[str, Namespace]) -> Reading:
@@ -201,10 +192,10 @@ def _read(reading: Reading, tools: _Tools) -> None:
     families = ["-4", "-6"] if os.path.exists("/proc/thread-self/net/if_inet6") else ["-4"]  # noqa: PTH110 -- a path of the kernel
     link = tools.start("ip", "-json", "-details", batch=_LINKS)
     routing = [tools.start("ip", family, "-json", "-details", batch=_ROUTING) for family in families]
-    bridge = tools.start_unless_empty(_has_other_links, "bridge", "-json", batch=_BRIDGES)
-    traffic = tools.start_unless_empty(_has_qdiscs, "tc", "-json", "-details", "qdisc", "show")
+    bridge = tools.start("bridge", "-json", batch=_BRIDGES, has_content=_has_other_links)
+    traffic = tools.start("tc", "-json", "-details", "qdisc", "show", has_content=_has_qdiscs)
     filtering = has_nftables()
-    nft = tools.start_unless_empty(_has_nft_tables, "nft", "--json", "list", "ruleset") if filtering else None
+    nft = tools.start("nft", "--json", "list", "ruleset", has_content=_has_nft_tables) if filtering else None
     parameters = read()
     found = reading.sections
     if link is not None:
@@ -218,13 +209,13 @@ def _read(reading: Reading, tools: _Tools) -> None:
         (qdiscs_listed,) = traffic.documents(1)
         found["qdiscs"] = qdiscs(qdiscs_listed)
         found["filters"], found["classes"] = filters_and_classes(qdiscs_listed)
-    ruleset = nft.documents(1)[0]["nftables"] if isinstance(nft, Listing) else []
-    _firewall(found, None if filtering and nft is None else ruleset, tools)
+    listed = nft.documents(1)[0] if nft is not None else None
+    _firewall(found, None if filtering and nft is None else listed["nftables"] if listed else [], tools)
     mtus = {entry["ifname"]: entry["mtu"] for entry in reading.entries or ()}
     found["sysctls"], found["link sysctls"] = sysctls(parameters, mtus)
 
 
-def _links(reading: Reading, link: Listing, bridge: Listing | NothingListed | None) -> None:
+def _links(reading: Reading, link: Listing, bridge: Listing | None) -> None:
     entries, neighbours_listed, proxies = link.documents(len(_LINKS))
     # `ip -details` may list a link without addresses as an empty object, instead of leaving it out.
     reading.entries = [entry for entry in entries if entry]

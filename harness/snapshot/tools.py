@@ -87,29 +87,24 @@ class Listing:
             self._process.communicate()
 
 
-class NothingListed:
+class NothingListed(Listing):
     """In place of a tool that was not started, because it would list nothing."""
+
+    def __init__(self) -> None:
+        """Start nothing."""
 
     def documents(self, count: int) -> list[Any]:
         """Return empty lists, one for each of `count` commands."""
         return [[] for _ in range(count)]
 
 
-def start(tool: str, *arguments: str, batch: Sequence[str] = ()) -> Listing | None:
-    """Start a tool, with commands for its `-batch -`; None if it is not installed. Raises SnapshotError."""
+def start(tool: str, *arguments: str, batch: Sequence[str] = ()) -> Listing:
+    """Start a tool, with commands for its `-batch -`. Raises SnapshotError, also if it is not installed."""
     path = find_tool(tool)
     if path is None:
-        return None
+        raise SnapshotError(f"{tool} has gone")
     lines = "".join(f"{line}\n" for line in batch)
     return Listing([path, *arguments, *(("-batch", "-") if batch else ())], lines)
-
-
-def list_again(tool: str, *arguments: str, batch: Sequence[str] = ()) -> Listing:
-    """Start a tool that is known to be installed. Raises SnapshotError."""
-    listing = start(tool, *arguments, batch=batch)
-    if listing is None:
-        raise SnapshotError(f"{tool} has gone")
-    return listing
 
 
 def _spawn(command: Sequence[str], stdin: str) -> "subprocess.Popen[bytes]":

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from firewall.owner import Owner
 from harness.snapshot.firewall import has_nftables
 from harness.snapshot.nft_syntax import element_key
-from harness.snapshot.tools import start
+from harness.snapshot.tools import find_tool, start
 from harness.views.nft_values import Special, Value, any_of, literal
 
 Chain: TypeAlias = tuple[str, str, str]
@@ -128,8 +128,9 @@ class Rules:
 
 def read_rules() -> Rules | None:
     """Return the rules of the calling thread's network namespace; None without nft. Raises SnapshotError."""
-    listing = start("nft", "--json", "list", "ruleset") if has_nftables() else None
-    return Rules(listing.documents(1)[0]["nftables"]) if listing is not None else None
+    if not has_nftables() or find_tool("nft") is None:
+        return None
+    return Rules(start("nft", "--json", "list", "ruleset").documents(1)[0]["nftables"])
 
 
 def nat_kind(hook: str) -> str:

@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from harness.snapshot.tools import list_again
+from harness.snapshot.tools import start
 from netlink.namespace import entered, open_namespace
 
 Address: TypeAlias = ipaddress.IPv4Interface | ipaddress.IPv6Interface
@@ -111,6 +111,6 @@ def _routes(entry: Mapping[str, Any], anywhere: str) -> Iterator[KernelRoute]:
 def _list(netns: str, *arguments: str) -> list[Any]:
     # Numeric: otherwise tables have names that this machine defines.
     with open_namespace(netns) as namespace, entered(namespace):
-        listing = list_again("ip", "-Numeric", "-json", *arguments)
+        listing = start("ip", "-Numeric", "-json", *arguments)
     [found] = listing.documents(1)
     return list(found)
