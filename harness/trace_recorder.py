@@ -10,20 +10,12 @@ _MOST: Final = 200_000
 """Spans that are kept, some 100 MB; a kubelet runs for long."""
 
 
-class SpanBegun(NamedTuple):
-    """A span has begun; one that a plugin reports may have ended already. `waits` says that it may last."""
+class SpanEvent(NamedTuple):
+    """A span has begun or ended; one that a plugin reports may have ended when it begins. `waits`: it may last."""
 
     span: Span
-    waits: bool
-
-
-class SpanEnded(NamedTuple):
-    """A span has ended."""
-
-    span: Span
-
-
-SpanEvent = SpanBegun | SpanEnded
+    begins: bool
+    waits: bool = False
 
 
 class _Shared:
@@ -79,27 +71,26 @@ class TraceRecorder(SpanStack):
     def began(self, span: Span, *, waits: bool) -> None:
         """Tell of a span that begins."""
         span.thread, span.track = self.thread, self.track
-        self._tell(SpanBegun(span, waits), is_new=True)
+        self._tell(SpanEvent(span, begins=True, waits=waits))
 
     def ended(self, span: Span) -> None:
         """Tell of a span that has ended."""
-        self._tell(SpanEnded(span))
+        self._tell(SpanEvent(span, begins=False))
 
     def adopt(self, span: Span, known: Span | None) -> None:
         """Take a span that another process has reported; `known` is its earlier report, without an end."""
-        if known is not None:
-            known.end_ns, known.error = span.end_ns, span.error
-            known.attributes.update(span.attributes)
-            if span.end_ns:
-                self._tell(SpanEnded(known))
+        if known is None:
+            self.began(span, waits=not span.end_ns)
             return
-        span.thread, span.track = self.thread, self.track
-        self._tell(SpanBegun(span, waits=not span.end_ns), is_new=True)
+        known.end_ns, known.error = span.end_ns, span.error
+        known.attributes.update(span.attributes)
+        if span.end_ns:
+            self.ended(known)
 
-    def _tell(self, event: SpanEvent, *, is_new: bool = False) -> None:
+    def _tell(self, event: SpanEvent) -> None:
         shared = self._shared
         with shared.lock:
-            if is_new and shared.keep:
+            if event.begins and shared.keep:
                 if len(shared.spans) < _MOST:
                     shared.spans.append(event.span)
                 else:

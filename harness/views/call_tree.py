@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from harness.output import json_escape, printable, shortened
-from harness.trace_recorder import SpanBegun, SpanEnded, SpanEvent
+from harness.trace_recorder import SpanEvent
 from skel.spans import Span
 
 _STREAMS: Final = ("stdin", "stdout", "stderr")
@@ -67,12 +67,12 @@ class TreePrinter:
 
     def __call__(self, event: SpanEvent) -> None:
         """Print what an event adds to the tree."""
-        if isinstance(event, SpanBegun):
+        if event.begins:
             self._begin(event)
-        elif isinstance(event, SpanEnded):
+        else:
             self._end(event.span)
         # Many short steps are written together; each write costs as much as the step.
-        if (isinstance(event, SpanBegun) and event.waits) or time.monotonic() - self._written_s > _PROMPTLY_S:
+        if event.waits or time.monotonic() - self._written_s > _PROMPTLY_S:
             self._flush()
 
     def finish(self) -> None:
@@ -88,7 +88,7 @@ class TreePrinter:
             self._lines.clear()
         self._written_s = time.monotonic()
 
-    def _begin(self, event: SpanBegun) -> None:
+    def _begin(self, event: SpanEvent) -> None:
         span = event.span
         stack = self._threads.setdefault(span.thread, [])
         while stack and stack[-1].span.span_id != span.parent_id and self._is_below(stack, span.parent_id):

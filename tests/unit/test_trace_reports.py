@@ -10,7 +10,7 @@ import pytest
 
 import fast_stdlib
 from harness.libcni.execute import Execution, Executor
-from harness.trace_recorder import SpanBegun, SpanEvent, TraceRecorder
+from harness.trace_recorder import SpanEvent, TraceRecorder
 from harness.views.call_tree import TreePrinter
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def test_control_characters_do_not_reach_the_terminal(traced: Traced) -> None:
 
 def test_hanging_plugin_shows_its_open_step_before_it_ends(traced: Traced) -> None:
     def begun() -> list[str]:
-        return [each.span.name for each in traced.events if isinstance(each, SpanBegun)]
+        return [each.span.name for each in traced.events if each.begins]
 
     traced.run(f"cat > /dev/null\n{line('waiting for a lock', end=0)}\nexec sleep 1000", timeout=1.0)
 
