@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 from harness.conformance.catalogue import Check
 from harness.conformance.check_options import CheckOptions, HangingError, StoppedError
 from harness.conformance.engine.discovery import for_each_delegate
-from harness.conformance.engine.flow import flowing
 from harness.conformance.engine.node_setup import PreparationError
 from harness.conformance.engine.sequences import demand_room
+from harness.conformance.engine.traffic import flowing
 from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import Finding, KeptNode, NotApplicableError, Outcome, ViolationError
 from harness.conformance.subject import Subject
