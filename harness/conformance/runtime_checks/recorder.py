@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.conformance.engine.delegates import with_variables
-from harness.conformance.runtime_checks.networks import PlannedFailure, RecordedNetwork, from_document
+from harness.conformance.runtime_checks.networks import RecordedNetwork, from_document
 from harness.files import write_atomically
 from skel.strict_json import decode_json
 
@@ -120,10 +120,14 @@ def install(records: Path, bin_dir: Path, conf_dir: Path, networks: Sequence[Rec
     for network in networks:
         for place, plugin in enumerate((*network.inlined, *network.beside), start=1):
             path = bin_dir / str(plugin["type"])
-            _write(path, _script(records, place, path.name), mode=0o755)
+            values = {"witness_records": records.absolute(), "witness_type": path.name, "witness_place": place}
+            _write(path, with_variables(_SCRIPT, values), mode=0o755)
             written.append(path)
         for failure in network.failures:
-            _plan(records, network.types[failure.place - 1], failure)
+            type = network.types[failure.place - 1]
+            planned = records / "misfits" / type / failure.verb
+            _write(planned, failure.times)
+            _write(planned.with_name(f"{failure.verb}-message"), f"{type} fails {failure.verb} by its script")
         listed = conf_dir / network.file
         beside = conf_dir / str(network.document["name"])
         for index, plugin in enumerate(network.beside):
@@ -144,17 +148,6 @@ def read_networks(records: Path) -> list[RecordedNetwork]:
         return []
     documents = decode_json(path.read_bytes())
     return [from_document(each) for each in documents if isinstance(each, dict)] if isinstance(documents, list) else []
-
-
-def _script(records: Path, place: int, type: str) -> str:
-    values = {"records": records.absolute(), "type": type, "place": place}
-    return with_variables(_SCRIPT, {f"witness_{key}": value for key, value in values.items()})
-
-
-def _plan(records: Path, type: str, failure: PlannedFailure) -> None:
-    folder = records / "misfits" / type
-    _write(folder / failure.verb, failure.times)
-    _write(folder / f"{failure.verb}-message", f"{type} fails {failure.verb} by its script")
 
 
 def _write(path: Path, text: str, *, mode: int = 0o644) -> None:

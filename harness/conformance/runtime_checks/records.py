@@ -63,26 +63,17 @@ class RecordedCall:
     @cached_property
     def request(self) -> Mapping[str, object]:
         """The configuration on standard input; empty if that is not one JSON object."""
-        with suppress(ValueError):
-            if isinstance(document := decode_json(self.stdin), dict):
-                return document
-        return {}
+        return _object(self.stdin)
 
     @cached_property
     def result(self) -> Mapping[str, object]:
         """The printed result of an ADD; empty for all else."""
-        with suppress(ValueError):
-            if self.verb == "ADD" and not self.failed and isinstance(document := decode_json(self.stdout), dict):
-                return document
-        return {}
+        return _object(self.stdout) if self.verb == "ADD" and not self.failed else {}
 
     @cached_property
     def message(self) -> str:
         """The message of the printed error, empty for a success."""
-        with suppress(ValueError):
-            if self.failed and isinstance(document := decode_json(self.stdout), dict):
-                return str(document.get("msg", ""))
-        return ""
+        return str(_object(self.stdout).get("msg", "")) if self.failed else ""
 
     @property
     def version(self) -> str:
@@ -164,6 +155,13 @@ def _call(record: Path, number: int) -> RecordedCall | None:
         netns=_text(record / "netns"),
         found=bool(_text(record / "found")),
     )
+
+
+def _object(text: bytes) -> Mapping[str, object]:
+    with suppress(ValueError):
+        if isinstance(document := decode_json(text), dict):
+            return document
+    return {}
 
 
 def _text(path: Path) -> str:

@@ -9,7 +9,7 @@ from harness.conformance.catalogue import SPEC_VERSION, SUITE_VERSION
 from harness.conformance.finding import Outcome
 from harness.conformance.report.listing import unchecked
 from harness.conformance.report.wording import check_entry, counts, demand, label, place, tally, wrapped
-from harness.conformance.runtime_checks.catalogue import Observation, RuntimeCheck, RuntimeFinding
+from harness.conformance.runtime_checks.catalogue import RuntimeCheck, RuntimeFinding
 from harness.conformance.runtime_checks.records import RecordedCall
 from harness.conformance.sentences import Sentence
 from harness.output import TextTable, printable
@@ -50,7 +50,10 @@ def document_of_runtime(findings: Sequence[RuntimeFinding], *, only_failures: bo
                 "outcome": str(finding.outcome),
                 "detail": _why(finding),
                 "cases": finding.cases,
-                "breaches": [_breach(each) for each in finding.breaches],
+                "breaches": [
+                    {"expected": each.expected, "got": each.got, "sent": _sent(each.call) if each.call else ""}
+                    for each in finding.breaches
+                ],
             }
             for finding in shown
         ],
@@ -75,11 +78,6 @@ def catalogue_table(checks: Sequence[RuntimeCheck]) -> TextTable:
 
 def _entry(check: RuntimeCheck) -> dict[str, object]:
     return {**check_entry(check), "needs": check.needs}
-
-
-def _breach(observation: Observation) -> dict[str, object]:
-    sent = _sent(observation.call) if observation.call else ""
-    return {"expected": observation.expected, "got": observation.got, "sent": sent}
 
 
 def _why(finding: RuntimeFinding) -> str:

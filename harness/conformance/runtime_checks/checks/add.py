@@ -10,7 +10,7 @@ from harness.conformance.runtime_checks.catalogue import (
     in_json,
     listed,
 )
-from harness.conformance.runtime_checks.history import History, Operation, without_empty
+from harness.conformance.runtime_checks.history import AttachmentKey, History, Operation, without_empty
 from harness.conformance.sentences import Level
 
 _ADD = "an ADD"
@@ -119,19 +119,19 @@ def returns_the_last_result(history: History) -> Iterator[Observation]:
 @check("add-error-reported", "runtime-add-halts", needs="a report of an ADD that failed")
 def returns_the_error(history: History) -> Iterator[Observation]:
     """The runtime returns the error of the plugin that failed an ADD."""
-    for report in history.reports("ADD"):
-        for operation in history.of("ADD"):
-            if operation.failed and (report.network, report.container_id, report.ifname) == tuple(operation.key):
-                yield reported_error(operation, report.error)
-                break
+    yield from reported_errors(history, "ADD")
 
 
-def reported_error(operation: Operation, error: str) -> Observation:
-    """Return the observation of an error that the runtime told its caller: every plugin's message is in it."""
-    failed = [call for call in operation.calls if call.failed]
-    messages = [call.message for call in failed]
-    got = "" if all(message in error for message in messages) else error or "success"
-    return Observation(failed[-1], "; ".join(messages), got)
+def reported_errors(history: History, verb: str) -> Iterator[Observation]:
+    """Yield the observations of errors that the runtime told its caller: every plugin's message is in each."""
+    for report in history.reports(verb):
+        key = AttachmentKey(report.network, report.container_id, report.ifname)
+        operation = next((each for each in history.of(verb) if each.failed and each.key == key), None)
+        if operation is not None:
+            failed = [call for call in operation.calls if call.failed]
+            messages = [call.message for call in failed]
+            got = "" if all(message in report.error for message in messages) else report.error or "success"
+            yield Observation(failed[-1], "; ".join(messages), got)
 
 
 def _followed(history: History, operation: Operation) -> Iterator[Observation]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from harness.conformance.runtime_checks.catalogue import Observation, check, compared_types, in_json, listed
-from harness.conformance.runtime_checks.checks.add import reported_error
+from harness.conformance.runtime_checks.checks.add import reported_errors
 from harness.conformance.runtime_checks.checks.delete_and_check import disabled
 from harness.conformance.runtime_checks.history import AttachmentKey, History, Operation
 from harness.conformance.runtime_checks.records import RecordedCall
@@ -84,11 +84,7 @@ def obeys_disable_gc(history: History) -> Iterator[Observation]:
 @check("gc-errors-reported", "runtime-gc-continues", needs="a report of a GC that failed")
 def returns_all_errors(history: History) -> Iterator[Observation]:
     """The runtime returns the errors of all plugins that failed a GC."""
-    for report in history.reports("GC"):
-        for operation in history.of("GC"):
-            if operation.failed and operation.key.network == report.network:
-                yield reported_error(operation, report.error)
-                break
+    yield from reported_errors(history, "GC")
 
 
 @check("status-no-attachment", "runtime-status-configuration", needs="a STATUS")
