@@ -7,7 +7,7 @@ import pytest
 from harness.conformance.checks import all_checks
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.features import FEATURES, IPV6, FeatureState, feature_of, standing
-from harness.conformance.report.heading import verdict
+from harness.conformance.report.outline import verdict
 from harness.conformance.sentences import Level
 from harness.conformance.subject import Profile, Subject
 from harness.libcni.networks import PluginConfig

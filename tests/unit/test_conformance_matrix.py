@@ -42,7 +42,7 @@ def test_checks_are_together_by_section_and_plugins_apart(matrix: Matrix) -> Non
     bridge, host_local = matrix.chapters
 
     assert bridge.title == "bridge (interface), network testnet"
-    assert [(section.title, [(row.check.id, row.outcomes) for row in section.rows]) for section in bridge.sections] == [
+    assert [(title, [(row.check.id, row.outcomes) for row in rows]) for title, rows in bridge.sections.items()] == [
         (f"SPEC.md, {RULE.section}", [("first", ["pass", "fail"]), ("last", ["pass", "n/a"])]),
         (f"runtimes, {HABIT.section}", [("habit", ["pass", "warn"])]),
     ]

@@ -9,9 +9,9 @@ import pytest
 from harness.conformance.catalogue import SPEC_VERSION, SUITE_VERSION
 from harness.conformance.engine.examination import ExaminedFile
 from harness.conformance.finding import Outcome, is_red
+from harness.conformance.report.ci import junit
 from harness.conformance.report.document import document
-from harness.conformance.report.heading import heading, verdict
-from harness.conformance.report.junit import junit
+from harness.conformance.report.outline import heading, verdict
 from harness.conformance.report.wording import paragraph, tally
 from harness.conformance.sentences import Level
 from harness.conformance.subject import Profile

@@ -7,7 +7,7 @@ from typing import Final
 from harness.conformance.engine.examination import Examination
 from harness.conformance.finding import is_red
 from harness.conformance.report.features import FeatureState, standing_of_all
-from harness.conformance.report.heading import verdict
+from harness.conformance.report.outline import verdict
 
 _GROUND: Final = {FeatureState.PASS: "#1a7f37", FeatureState.PARTIAL: "#8a6100", FeatureState.FAIL: "#b3261e"}
 """White on each has a contrast of 4.5 or more."""

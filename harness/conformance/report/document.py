@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from harness.conformance.engine.examination import Examination
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.features import Standing
-from harness.conformance.report.heading import verdict
-from harness.conformance.report.plugin_report import PluginReport, plugin_reports
+from harness.conformance.report.outline import PluginReport, plugin_reports, verdict
 from harness.conformance.report.transcript import calls
 from harness.conformance.report.wording import TOLD, check_entry, counts, is_shown, kept_facts, subject_entry
 from harness.conformance.reproduce import command_of

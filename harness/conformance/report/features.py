@@ -5,7 +5,9 @@ those that are violated by their letter only. A feature is a set of checks; it h
 Each check belongs to core or to one feature. IPv6 alone shares its checks with others.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from fnmatch import fnmatch
 from functools import cache
@@ -75,16 +77,8 @@ def _capability(name: str, check: str) -> Feature:
 
 
 def _has_ipv6(subject: Subject) -> bool:
-    return any(map(_is_ipv6, _texts([plugin.raw for plugin in (subject.plugin, *subject.before)])))
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from (text for each in value.values() for text in _texts(each))
-    elif isinstance(value, Sequence):
-        yield from (text for each in value for text in _texts(each))
+    written = json.dumps([plugin.raw for plugin in (subject.plugin, *subject.before)])
+    return any(map(_is_ipv6, re.findall('"([^"]*)"', written)))
 
 
 def _is_ipv6(text: str) -> bool:

@@ -6,12 +6,11 @@ from typing import Final
 
 from harness.conformance.engine.examination import Examination
 from harness.conformance.report.badge import to_svg
+from harness.conformance.report.ci import junit, to_tap
 from harness.conformance.report.document import to_json
-from harness.conformance.report.junit import junit
 from harness.conformance.report.markdown import run_markdown
 from harness.conformance.report.page import run_page
 from harness.conformance.report.submission import to_yaml
-from harness.conformance.report.tap import to_tap
 from harness.files import write_atomically
 from harness.output import message_of
 

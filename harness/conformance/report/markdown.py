@@ -7,9 +7,8 @@ from typing import Final
 
 from harness.conformance.engine.examination import Examination
 from harness.conformance.finding import Finding
-from harness.conformance.report.heading import circumstances, cut_short, steps, verdict
 from harness.conformance.report.matrix import Chapter, Matrix
-from harness.conformance.report.plugin_report import PluginReport, plugin_reports
+from harness.conformance.report.outline import PluginReport, circumstances, cut_short, plugin_reports, steps, verdict
 from harness.conformance.report.transcript import transcript
 from harness.conformance.report.wording import COMMANDS, demand, facts, notes, place
 from harness.output import printable
@@ -133,9 +132,9 @@ def _chapters(matrix: Matrix) -> Iterator[str]:
 
 
 def _rows(chapter: Chapter, suites: int) -> Iterator[Sequence[str]]:
-    for section in chapter.sections:
-        yield [escaped(section.title), *[""] * (suites + 1)]
-        for row in section.rows:
+    for title, rows in chapter.sections.items():
+        yield [escaped(title), *[""] * (suites + 1)]
+        for row in rows:
             yield [escaped(row.check.id), str(row.check.level), *map(_cell, row.outcomes)]
 
 

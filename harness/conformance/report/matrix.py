@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import NamedTuple
 
 from harness.conformance.catalogue import Check
 from harness.conformance.engine.examination import Examination
 from harness.conformance.finding import Finding
-from harness.conformance.report.heading import cut_short
-from harness.conformance.report.plugin_report import plugin_reports
+from harness.conformance.report.outline import cut_short, plugin_reports
 from harness.conformance.report.wording import TOLD, counts, place, tally
 from harness.conformance.subject import Subject
 
@@ -26,24 +24,18 @@ class CheckRow(NamedTuple):
         return [str(finding.outcome) if finding else "-" for finding in self.findings]
 
 
-class Section(NamedTuple):
-    """The checks that enforce sentences of one section."""
-
-    title: str
-    rows: Sequence[CheckRow]
-
-
 @dataclass(frozen=True)
 class Chapter:
     """Everything about one plugin."""
 
     title: str
-    sections: Sequence[Section]
+    sections: Mapping[str, Sequence[CheckRow]]
+    """The checks that enforce sentences of one section, by its name."""
 
     @property
     def rows(self) -> list[CheckRow]:
         """The rows of all sections."""
-        return [row for section in self.sections for row in section.rows]
+        return [row for rows in self.sections.values() for row in rows]
 
     def tallies(self) -> list[str]:
         """Return the counts of each suite in words, "-" if it has no such plugin."""
@@ -90,19 +82,12 @@ def matrix_of(suites: Mapping[str, Examination]) -> Matrix:
         subjects.setdefault(_place(finding.subject), {})[finding.check.id] = finding.check
     chapters = []
     for where, checks in subjects.items():
-        rows = [
-            CheckRow(check, [cells.get((suite, where, name)) for suite in suites]) for name, check in checks.items()
-        ]
-        chapters.append(Chapter(where[1], list(_sections(rows))))
+        sections: dict[str, list[CheckRow]] = {}
+        for name, check in checks.items():
+            row = CheckRow(check, [cells.get((suite, where, name)) for suite in suites])
+            sections.setdefault(place(check.enforced[0]), []).append(row)
+        chapters.append(Chapter(where[1], sections))
     return Matrix(suites, chapters)
-
-
-def _sections(rows: Sequence[CheckRow]) -> Iterator[Section]:
-    # The order of the sections' first appearance; the checks of one section are together, wherever they are defined.
-    first = {place(row.check.enforced[0]): number for number, row in reversed(list(enumerate(rows)))}
-    ordered = sorted(rows, key=lambda row: first[place(row.check.enforced[0])])
-    for title, found in groupby(ordered, lambda row: place(row.check.enforced[0])):
-        yield Section(title, list(found))
 
 
 def _place(subject: Subject) -> tuple[int, str]:

@@ -8,9 +8,8 @@ from typing import Final
 
 from harness.conformance.engine.examination import Examination
 from harness.conformance.finding import Finding
-from harness.conformance.report.heading import circumstances, cut_short, steps, verdict
 from harness.conformance.report.matrix import Chapter, CheckRow, Matrix
-from harness.conformance.report.plugin_report import plugin_reports
+from harness.conformance.report.outline import circumstances, cut_short, plugin_reports, steps, verdict
 from harness.conformance.report.transcript import transcript
 from harness.conformance.report.wording import COMMANDS, TOLD, demand, facts, notes, place
 from harness.output import printable
@@ -79,9 +78,9 @@ def _summary(matrix: Matrix) -> Iterator[str]:
 
 def _chapter(matrix: Matrix, chapter: Chapter) -> Iterator[str]:
     yield f"<table><thead><tr><th>check</th><th>level</th>{_suites(matrix)}</tr></thead><tbody>"
-    for section in chapter.sections:
-        yield f'<tr class="section"><th colspan="{len(matrix.suites) + 2}">{_text(section.title)}</th></tr>'
-        for row in section.rows:
+    for title, rows in chapter.sections.items():
+        yield f'<tr class="section"><th colspan="{len(matrix.suites) + 2}">{_text(title)}</th></tr>'
+        for row in rows:
             cells = "".join(_cell(chapter, row, outcome) for outcome in row.outcomes)
             name = f'<td title="{_text(row.check.title)}">{_text(row.check.id)}</td>'
             yield f"<tr>{name}<td>{row.check.level}</td>{cells}</tr>"

@@ -11,7 +11,7 @@ from harness.conformance.engine.examination import Examination
 from harness.conformance.finding import Finding
 from harness.conformance.report.document import header, standing_entry, summary
 from harness.conformance.report.markdown import escaped, overview, reproduction
-from harness.conformance.report.plugin_report import PluginReport, plugin_reports
+from harness.conformance.report.outline import PluginReport, plugin_reports
 from harness.conformance.report.wording import TOLD, facts, notes
 from harness.files import write_atomically
 from harness.output import printable

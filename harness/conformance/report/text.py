@@ -10,7 +10,7 @@ import click
 
 from harness.conformance.finding import Finding, Outcome, is_red
 from harness.conformance.known_failures import KnownFailures
-from harness.conformance.report.heading import verdict
+from harness.conformance.report.outline import verdict
 from harness.conformance.report.transcript import transcript
 from harness.conformance.report.wording import (
     COLOURS,
@@ -86,8 +86,9 @@ def _blocks(
         causes = [finding.check.id for finding in group if finding.check.id in waiting]
         lines += [_unexamined_line(waiting.pop(cause), cause) for cause in causes]
         yield "\n".join(lines)
-        if every:
-            yield from filter(None, (_transcript(finding) for finding in group))
+        for finding in group if every else ():
+            if calls := transcript(finding):  # not indented: here-documents would not end otherwise
+                yield f"{_INDENT}The calls of {finding.check.id}:\n{calls}"
     if waiting:
         yield "\n".join(_unexamined_line(held, cause) for cause, held in waiting.items())
 
@@ -148,12 +149,6 @@ def _facts(named: Sequence[tuple[str, str]], width: int, indent: str) -> Iterato
         for line in fact.split("\n"):
             yield from [head + line] if name in _ON_ONE_LINE else wrapped(line, width, head)
             head = " " * len(head)
-
-
-def _transcript(finding: Finding) -> str:
-    """Return the calls of a check, not indented: here-documents would not end otherwise."""
-    told = transcript(finding)
-    return f"{_INDENT}The calls of {finding.check.id}:\n{told}" if told else ""
 
 
 def _by_answer(findings: Sequence[Finding]) -> list[list[Finding]]:

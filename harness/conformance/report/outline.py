@@ -1,11 +1,17 @@
-"""The top of every report: the verdict in one line, and the circumstances of the run."""
+"""The outline of every report: the verdict, the circumstances of the run, and what was found about each plugin.
+
+Of a plugin the urgent findings come first, and the others by their reasons.
+"""
 
 import shlex
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from harness.conformance.engine.examination import Examination
 from harness.conformance.finding import Finding, Outcome, is_red
-from harness.conformance.report.features import FeatureState, feature_of, standing_of_all
+from harness.conformance.report.features import FeatureState, Standing, feature_of, standing, standing_of_all
+from harness.conformance.report.wording import TOLD, by_subject, counts, reason, tally
+from harness.conformance.subject import Subject
 from harness.conformance.threshold import effects
 from harness.output import printable
 
@@ -71,3 +77,58 @@ def steps(examination: Examination) -> Iterator[str]:
     yield f"Build the plugins: {printable(examination.build)}." if examination.build else unknown
     folder = "in the folder with the network lists that it names"
     yield f"Execute this as {'root' if examination.privileges != 'user namespace' else 'any user'}, {folder}:"
+
+
+class PluginReport(NamedTuple):
+    """One plugin in its place, and all findings about it."""
+
+    subject: Subject
+    findings: Sequence[Finding]
+    title: str
+    """The plugin in words: `bridge (interface), network my-network`."""
+    verdict: str
+    """The verdict in one line."""
+    standing: Standing
+    """The state of core and of the features."""
+    tally: str
+    """The number of findings with each outcome, in words."""
+    told: list[Finding]
+    """The findings that are told in full: violations of a MUST, other failures, errors, warnings."""
+    passed: list[str]
+    """The IDs of the checks that passed."""
+    not_examined: dict[str, list[str]]
+    """The IDs of the checks that were not examined, by their reason."""
+    not_applicable: dict[str, list[str]]
+    """The IDs of the checks that do not apply, by their reason."""
+    left_for_good: Sequence[str]
+    """The things that its first ADD leaves on the node for good: shared by all containers, and no fault."""
+
+
+def plugin_reports(examination: Examination) -> list[PluginReport]:
+    """Return the reports of all plugins of a run, in their order."""
+    return [_report(*found, examination) for found in by_subject(examination.findings)]
+
+
+def _report(subject: Subject, findings: Sequence[Finding], examination: Examination) -> PluginReport:
+    told = [finding for finding in findings if finding.outcome in TOLD or finding.is_intermittent]
+    return PluginReport(
+        subject,
+        findings,
+        title=printable(subject.place),
+        verdict=verdict(findings),
+        standing=standing(findings),
+        tally=tally(counts(findings)),
+        told=sorted(told, key=lambda each: (not each.violates_must, [*TOLD, each.outcome].index(each.outcome))),
+        passed=[finding.check.id for finding in findings if finding.outcome is Outcome.PASS],
+        not_examined=_by_reason(findings, Outcome.NOT_EXAMINED),
+        not_applicable=_by_reason(findings, Outcome.NOT_APPLICABLE),
+        left_for_good=tuple(map(printable, examination.left_for_good.get(subject.place, ()))),
+    )
+
+
+def _by_reason(findings: Sequence[Finding], outcome: Outcome) -> dict[str, list[str]]:
+    grouped: dict[str, list[str]] = {}
+    for finding in findings:
+        if finding.outcome is outcome:
+            grouped.setdefault(reason(finding), []).append(finding.check.id)
+    return grouped
