@@ -52,9 +52,6 @@ class KnownFailure(NamedTuple):
         names = (subject.type, f"{subject.network.name}/{subject.type}")
         return fnmatchcase(finding.check.id, self.check) and any(fnmatchcase(name, self.plugin) for name in names)
 
-    def __str__(self) -> str:
-        return f"{self.plugin} {self.check}"
-
 
 @dataclass(frozen=True)
 class KnownFailures:
@@ -91,24 +88,18 @@ class KnownFailures:
             return finding
         return finding._replace(known=next((each.reason for each in self.entries if each.covers(finding)), ""))
 
-    def outdated(self, findings: Sequence[Finding]) -> list[KnownFailure]:
-        """Return the lines whose checks pass now: at least one does, and none has another outcome than n/a."""
-        found = []
+    def outdated_in_words(self, findings: Sequence[Finding], *, exact: bool = False) -> list[str]:
+        """Return a sentence for each line whose checks pass now: one does, and none has another outcome than n/a.
+
+        If `exact`, patterns of checks are left out.
+        """
+        ids, told = {finding.check.id for finding in findings}, []
         for entry in self.entries:
             outcomes = {finding.outcome for finding in findings if entry.covers(finding)}
             passes = outcomes - {Outcome.NOT_APPLICABLE} == {Outcome.PASS}
-            if passes and not entry.reason.lower().startswith(_FLAKY):
-                found.append(entry)
-        return found
-
-    def outdated_in_words(self, findings: Sequence[Finding], *, exact: bool = False) -> list[str]:
-        """Return a sentence for each line whose checks pass now; if `exact`, not for patterns of checks."""
-        ids = {finding.check.id for finding in findings}
-        return [
-            f"{each} passes now: remove line {each.line} of {self.path}"
-            for each in self.outdated(findings)
-            if not exact or each.check in ids
-        ]
+            if passes and not entry.reason.lower().startswith(_FLAKY) and (not exact or entry.check in ids):
+                told.append(f"{entry.plugin} {entry.check} passes now: remove line {entry.line} of {self.path}")
+        return told
 
 
 NOTHING_KNOWN: Final = KnownFailures()
