@@ -28,13 +28,28 @@ Tree: TypeAlias = "dict[str, str | Tree]"
 """Values, in folders."""
 
 
-def read() -> Tree:
-    """Return the parameters in the thread's network namespace.
+def read(folder: str = _ROOT, above: int | None = None) -> Tree:
+    """Return the parameters in the thread's network namespace, or those of a folder in the folder of a descriptor.
 
     Two kinds are left out. A read-only parameter is a report, or belongs to another namespace; one that cannot be read
     cannot be compared. Machine-wide parameters are visible in the machine's own namespace alone. Raises OSError.
+    By descriptors: a whole path for each takes the kernel three times as long.
     """
-    return _read(_ROOT, None)
+    tree: Tree = {}
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=above)
+    except FileNotFoundError:  # a link that has just disappeared
+        return tree
+    try:
+        with os.scandir(fd) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    tree[entry.name] = read(entry.name, fd)
+                elif entry.name not in _ALIASES and (value := _value(entry.name, fd)) is not None:
+                    tree[entry.name] = value
+    finally:
+        os.close(fd)
+    return tree
 
 
 def sysctls(tree: Tree, mtus: Mapping[str, int]) -> tuple[Things, Things]:
@@ -92,25 +107,6 @@ def _flat(tree: Tree, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...],
             yield (*above, name), below
         else:
             yield from _flat(below, (*above, name))
-
-
-def _read(folder: str, above: int | None) -> Tree:
-    """Read a folder of parameters. By descriptors: a whole path for each takes the kernel three times as long."""
-    tree: Tree = {}
-    try:
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=above)
-    except FileNotFoundError:  # a link that has just disappeared
-        return tree
-    try:
-        with os.scandir(fd) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    tree[entry.name] = _read(entry.name, fd)
-                elif entry.name not in _ALIASES and (value := _value(entry.name, fd)) is not None:
-                    tree[entry.name] = value
-    finally:
-        os.close(fd)
-    return tree
 
 
 def _value(name: str, folder: int) -> str | None:

@@ -4,7 +4,7 @@ import os
 import stat
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from hashlib import file_digest
 from pathlib import Path
 from typing import Final
@@ -132,15 +132,9 @@ def described_file(path: Path) -> Things:
 def _content(path: Path) -> Things:
     with path.open("rb") as stream:
         digest = file_digest(stream, "sha256").hexdigest()
-        size = stream.tell()
-        described: Things = {"size": size, "sha256": digest}
-        if size <= _LONGEST_TEXT:
-            stream.seek(0)
-            content = stream.read(_LONGEST_TEXT)
-            try:
-                text = content.decode()
-            except UnicodeDecodeError:
-                return described
-            if "\0" not in text:
+        described: Things = {"size": (size := stream.tell()), "sha256": digest}
+        stream.seek(0)
+        with suppress(UnicodeDecodeError):
+            if size <= _LONGEST_TEXT and "\0" not in (text := stream.read(_LONGEST_TEXT).decode()):
                 described["text"] = text
-        return described
+    return described
