@@ -7,13 +7,14 @@ Then the node has to be as it was.
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.engine import expect, kill_at_point
@@ -41,6 +42,8 @@ class PointUnit(StrEnum):
 
 
 _UNITS: Final = {PointUnit.CALLS: "system calls", PointUnit.TIME: "microseconds"}
+_NewNode: TypeAlias = Callable[[], AbstractContextManager[Trial]]
+"""Makes a node on which the plugin is killed, one time after the other."""
 
 
 class Kill(NamedTuple):
@@ -71,77 +74,69 @@ def kill_adds(subject: Subject, *, state_dir: Path, options: CheckOptions) -> Ch
 
     Raises ViolationError if an undisturbed ADD fails; OSError, SnapshotError.
     """
-    nodes = _ChaosNodes(subject, state_dir, options)
-    calls, microseconds = nodes.measure()
+    new_node = partial(Trial.on_new_node, subject, state_dir, options, "chaos")
+    calls, microseconds = _measure(new_node)
     by, length = (PointUnit.CALLS, calls) if calls >= _FEW_CALLS else (PointUnit.TIME, microseconds)
     # If another process does the work, it undoes a change before the change can be seen.
-    first = nodes.first_change(by, length) if by is PointUnit.CALLS else 1
+    first = _first_change(new_node, calls) if by is PointUnit.CALLS else 1
     wanted = sorted(set(_spread(options.kills, first, length)))
     jobs = options.killers
 
     # Each job gets early and late points, so that all take about the same time.
     with ThreadPoolExecutor(jobs, thread_name_prefix="chaos") as pool:
-        shares = pool.map(lambda share: list(nodes.kills(by, share)), [wanted[number::jobs] for number in range(jobs)])
+        shares = pool.map(partial(_kills, new_node, by), [wanted[number::jobs] for number in range(jobs)])
         kills = sorted((kill for share in shares for kill in share), key=lambda kill: kill.point)
     return ChaosResult(by, length, tuple(kills))
 
 
-class _ChaosNodes(NamedTuple):
-    """Nodes on which the plugin is killed, one after the other. A node with leftovers is not used again."""
+def _measure(new_node: _NewNode) -> tuple[int, int]:
+    """Return the number of system calls of an ADD, and the microseconds of an ADD that is not traced.
 
-    subject: Subject
-    state_dir: Path
-    options: CheckOptions
+    Raises ViolationError if one of them fails.
+    """
+    with new_node() as trial:
+        trial.warm_up()
+        traced, calls, _ = killed(trial, "ADD", trial.new_container(), PointUnit.CALLS, 0)
+        timed, _, microseconds = killed(trial, "ADD", trial.new_container(), PointUnit.TIME, 0)
+    for execution in (traced, timed):
+        expect.succeeded(execution)
+    if not microseconds:
+        raise OSError("the program that kills at a point has not reported its measurements")
+    return calls, microseconds
 
-    def measure(self) -> tuple[int, int]:
-        """Return the number of system calls of an ADD, and the microseconds of an ADD that is not traced.
 
-        Raises ViolationError if one of them fails.
-        """
-        with self._new_node() as trial:
+def _first_change(new_node: _NewNode, calls: int) -> int:
+    """Return a system call shortly before an ADD's first change, found by halving."""
+    low, high = 1, calls
+    with new_node() as trial:
+        trial.warm_up()
+        while high - low > calls // _STEPS:
+            middle = (low + high) // 2
+            container = trial.new_container()
+            trial.prepare(container)
+            before = trial.snapshot(container)
+            killed(trial, "ADD", container, PointUnit.CALLS, middle)
+            if trial.leftovers(before, trial.snapshot(container)):
+                high = middle
+            else:
+                low = middle + 1
+            trial.delete(container)
+    return low
+
+
+def _kills(new_node: _NewNode, by: PointUnit, points: list[int]) -> list[Kill]:
+    """Kill at each of the points; a node with leftovers is not used again."""
+    kills: list[Kill] = []
+    while len(kills) < len(points):
+        with new_node() as trial:
+            resident = trial.new_container()
+            trial.attach(resident)
             trial.warm_up()
-            traced, calls, _ = killed(trial, "ADD", trial.new_container(), PointUnit.CALLS, 0)
-            timed, _, microseconds = killed(trial, "ADD", trial.new_container(), PointUnit.TIME, 0)
-        for execution in (traced, timed):
-            expect.succeeded(execution)
-        if not microseconds:
-            raise OSError("the program that kills at a point has not reported its measurements")
-        return calls, microseconds
-
-    def first_change(self, by: PointUnit, length: int) -> int:
-        """Return a point shortly before an ADD's first change, found by halving."""
-        low, high = 1, length
-        with self._new_node() as trial:
-            trial.warm_up()
-            while high - low > length // _STEPS:
-                middle = (low + high) // 2
-                container = trial.new_container()
-                trial.prepare(container)
-                before = trial.snapshot(container)
-                killed(trial, "ADD", container, by, middle)
-                if trial.leftovers(before, trial.snapshot(container)):
-                    high = middle
-                else:
-                    low = middle + 1
-                trial.delete(container)
-        return low
-
-    def kills(self, by: PointUnit, points: list[int]) -> Iterator[Kill]:
-        """Kill at each of the points; a node with leftovers is not used again."""
-        remaining = list(points)
-        while remaining:
-            with self._new_node() as trial:
-                resident = trial.new_container()
-                trial.attach(resident)
-                trial.warm_up()
-                leaked: tuple[str, ...] = ()
-                while remaining and not leaked:
-                    point = remaining.pop(0)
-                    leaked = _left_after(trial, resident, by, point)
-                    yield Kill(point, leaked)
-
-    def _new_node(self) -> AbstractContextManager[Trial]:
-        return Trial.on_new_node(self.subject, self.state_dir, self.options, "chaos")
+            for point in points[len(kills) :]:
+                kills.append(Kill(point, _left_after(trial, resident, by, point)))
+                if kills[-1].leaked:
+                    break
+    return kills
 
 
 def _left_after(trial: Trial, resident: TrialContainer, by: PointUnit, point: int) -> tuple[str, ...]:
