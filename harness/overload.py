@@ -1,10 +1,16 @@
-"""The load of this machine as a factor for time limits of programs."""
+"""The load of this machine as a factor for time limits of programs, and waiting that takes it into account."""
 
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
+
+_T = TypeVar("_T")
 
 _LOADAVG: Final = Path("/proc/loadavg")
+_PAUSE: Final = 0.05
+"""Seconds between two readings."""
 
 
 def overload() -> float:
@@ -16,3 +22,13 @@ def overload() -> float:
     fields = _LOADAVG.read_text().split()
     runnable = max(float(fields[0]), float(fields[3].partition("/")[0]))
     return max(1.0, runnable / (os.cpu_count() or 1))
+
+
+def once(read: Callable[[], _T], is_settled: Callable[[_T], bool], seconds: float) -> _T:
+    """Return a reading as soon as it is settled, or the one after `seconds`, which are more on a busy machine."""
+    began = time.monotonic()
+    found = read()
+    while not is_settled(found) and time.monotonic() < began + max(seconds, overload()):
+        time.sleep(_PAUSE)
+        found = read()
+    return found

@@ -28,7 +28,7 @@ def require_success(execution: Execution) -> None:
     if not execution.stdout.strip():
         msg = _quoted(execution.stderr) or "no error message"
         raise _failure(execution, f"{msg} ({ending})")
-    reported = _folded(_json(execution.stdout))
+    reported = _folded(printed_json(execution.stdout))
     if reported is None or not isinstance(reported.get("msg"), str):
         details = "; ".join(filter(None, [_said("stdout", execution.stdout), _said("stderr", execution.stderr)]))
         raise _failure(execution, f"{ending}, and what it printed is no error object", details=details)
@@ -44,7 +44,7 @@ def decode_result(execution: Execution, version: str) -> dict[str, object]:
     require_success(execution)
     if not execution.stdout.strip():
         raise _failure(execution, "it printed no result", details=_said("stderr", execution.stderr))
-    printed = _json(execution.stdout)
+    printed = printed_json(execution.stdout)
     folded = _folded(printed)
     if folded is None or not isinstance(printed, dict):
         raise _failure(execution, "what it printed is no result", details=_said("stdout", execution.stdout))
@@ -79,7 +79,7 @@ def decode_versions(execution: Execution) -> list[str]:
         if error.msg == "unknown CNI_COMMAND: VERSION":  # from before 0.2.0, which brought the verb
             return ["0.1.0"]
         raise
-    answer = _folded(_json(execution.stdout)) or {}
+    answer = _folded(printed_json(execution.stdout)) or {}
     supported = answer.get("supportedversions")
     if not supported and answer.get("cniversion") == "0.2.0":
         return ["0.1.0", "0.2.0"]
@@ -99,7 +99,7 @@ def decode_repairs(execution: Execution) -> dict[tuple[str, str], PluginError | 
     A plugin without such a REPAIR answers for none. Raises PluginError for a failed plugin.
     """
     require_success(execution)
-    answer = _folded(_json(execution.stdout)) or {}
+    answer = _folded(printed_json(execution.stdout)) or {}
     listed = answer.get("attachments")
     answers: dict[tuple[str, str], PluginError | None] = {}
     for each in listed if isinstance(listed, list) else []:
@@ -134,7 +134,7 @@ def _ending(exit_code: int) -> str:
         return f"signal {-exit_code}"
 
 
-def _json(output: bytes) -> object:
+def printed_json(output: bytes) -> object:
     """Return the only JSON document of an output, None for any other output."""
     try:
         return decode_output(output)

@@ -9,7 +9,7 @@ from harness.conformance.engine.failing_adds import fail_at_route, with_unequal_
 from harness.conformance.engine.kernel import links, on_link, routes
 from harness.conformance.engine.node_state import changes
 from harness.conformance.engine.outside_changes import has_interface, lose_namespace, make_interface, prepare_all
-from harness.conformance.engine.sequences import demand_ordinary_add
+from harness.conformance.engine.sequences import attach_unusual
 from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.subject import IN_POD, Profile
@@ -26,9 +26,7 @@ _INTERFACE: Final = {Profile.INTERFACE}
 def makes_interface(trial: Trial) -> None:
     """ADD makes the interface that CNI_IFNAME names in the container, whatever its name is."""
     container = trial.new_container(ifname=LONGEST_NAME)
-    added = trial.add(container)
-    demand_ordinary_add(trial, added)
-    expect.result(added, trial.version)
+    attach_unusual(trial, container)
     if not has_interface(trial, container.netns, LONGEST_NAME):
         raise ViolationError(f'an interface "{LONGEST_NAME}" in the container after ADD', "none of that name")
 
@@ -174,8 +172,7 @@ def half_exhausted_leaves_nothing(trial: Trial) -> None:
 @check("add-after-del", "del-undoes")
 def after_del(trial: Trial) -> None:
     """ADD of an attachment that was deleted succeeds again."""
-    trial.attach()
-    trial.detach()
+    trial.come_and_go()
     added = trial.add()
     if added.exit_code != 0 and has_interface(trial, trial.container.netns, trial.container.ifname):
         # DEL has left the interface, so ADD must fail.

@@ -10,12 +10,12 @@ from harness.conformance.engine.added_objects import previous_result
 from harness.conformance.engine.kernel import links
 from harness.conformance.engine.requests import TrialContainer
 from harness.conformance.engine.sequences import addresses, as_before, shared_addresses
-from harness.conformance.engine.trial import LOOPBACK_INDEX, Trial
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, PredecessorError, ViolationError
 from harness.conformance.subject import IN_POD, LOOPBACK, Profile
 from harness.libcni.execute import Execution
+from netlink.addresses import Loopback
 from netlink.namespace import open_namespace
-from netlink.rtnl import Rtnl
 from skel.versions import VERB_SINCE
 
 _AT_ONCE: Final = 16
@@ -32,8 +32,7 @@ def parallel_add(trial: Trial) -> None:
     """Sixteen ADDs at once, on a node without any ADD before, give each pod an interface and addresses of its own."""
     containers = _containers(trial, _AT_ONCE)
     attached = _add_all(trial, containers)
-    _demand_distinct(trial, attached)
-    _demand_interfaces(trial, attached)
+    _demand_complete(trial, attached)
     if trial.has("CHECK"):
         for container in attached:
             expect.succeeded(trial.check(container), "CHECK after parallel ADDs")
@@ -56,9 +55,7 @@ def parallel_delete(trial: Trial) -> None:
     ordinary = max(len(left[container]) for container in watched)
     for container in others:
         if len(left[container]) > ordinary:
-            raise ViolationError(
-                "no interface in the container after DEL beside other DELs", ", ".join(left[container])
-            )
+            expect.nothing(left[container], "no interface in the container after DEL beside other DELs")
 
 
 @check("parallel-add-and-delete", "concurrent", "concurrent-locking", attachments=2 * _FEW, repeats=_AGAIN)
@@ -81,8 +78,7 @@ def parallel_add_and_delete(trial: Trial) -> None:
             expect.succeeded(execution, f"{execution.verb} while other pods come and go")
         added = dict(zip(mixed, executions, strict=True))
         attached = {each: added[each] for each in coming}
-        _demand_distinct(trial, attached)
-        _demand_interfaces(trial, attached)
+        _demand_complete(trial, attached)
         for execution in _at_once(trial.delete, coming):
             expect.succeeded(execution)
 
@@ -118,8 +114,10 @@ def loopback_beside(trial: Trial) -> None:
     for verb, when in ((None, "after ADD"), (trial.delete, "after DEL")):
         if verb is not None:
             expect.succeeded(verb())
-        if not _loopback_is_up(trial.container):
-            raise ViolationError(f"the loopback interface up, {when}, as the loopback plugin has set it", "it is down")
+        with open_namespace(trial.container.netns) as namespace, Loopback(namespace) as loopback:
+            if not loopback.is_up():
+                expected = f"the loopback interface up, {when}, as the loopback plugin has set it"
+                raise ViolationError(expected, "it is down")
 
 
 def _containers(trial: Trial, count: int) -> list[TrialContainer]:
@@ -163,23 +161,19 @@ def _add_all(trial: Trial, containers: Sequence[TrialContainer]) -> dict[TrialCo
     return attached
 
 
-def _demand_distinct(trial: Trial, executions: Mapping[TrialContainer, Execution]) -> None:
-    if trial.subject.profile is Profile.CHAINED:
-        return
-    given = [addresses(expect.result(each, trial.version)) for each in executions.values()]
-    if shared := shared_addresses(trial, given):
-        raise ViolationError("addresses of its own for each pod", f"given more than once: {', '.join(shared)}")
-
-
-def _demand_interfaces(trial: Trial, executions: Mapping[TrialContainer, Execution]) -> None:
-    """Demand that each pod has the interfaces of its result, its own first, and the addresses.
+def _demand_complete(trial: Trial, executions: Mapping[TrialContainer, Execution]) -> None:
+    """Demand that the addresses of each pod are its own, and that it has the interfaces and addresses of its result.
 
     Interfaces and addresses of prevResult are not demanded: the plugins before have made them.
     """
+    results = {container: expect.result(each, trial.version) for container, each in executions.items()}
+    shared = shared_addresses(trial, map(addresses, results.values()))
+    if shared and trial.subject.profile is not Profile.CHAINED:
+        raise ViolationError("addresses of its own for each pod", f"given more than once: {', '.join(shared)}")
     if trial.subject.profile is Profile.IPAM:
         return
-    for container, execution in executions.items():
-        result, given = expect.result(execution, trial.version), previous_result(trial, container)
+    for container, result in results.items():
+        given, execution = previous_result(trial, container), executions[container]
         wanted = {each.name for each in result.interfaces if each.sandbox and each not in given.interfaces}
         if trial.subject.profile is Profile.INTERFACE:
             wanted.add(container.ifname)
@@ -192,11 +186,5 @@ def _demand_interfaces(trial: Trial, executions: Mapping[TrialContainer, Executi
 
 
 def _set_loopback(container: TrialContainer, *, up: bool) -> None:
-    with open_namespace(container.netns) as namespace, Rtnl(namespace) as rtnl:
-        (rtnl.set_up if up else rtnl.set_down)(LOOPBACK_INDEX)
-
-
-def _loopback_is_up(container: TrialContainer) -> bool:
-    with open_namespace(container.netns) as namespace, Rtnl(namespace) as rtnl:
-        link = rtnl.link(LOOPBACK)
-        return link is not None and link.up
+    with open_namespace(container.netns) as namespace, Loopback(namespace) as loopback:
+        (loopback.set_up if up else loopback.set_down)()

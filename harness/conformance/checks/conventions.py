@@ -1,7 +1,7 @@
 """CONVENTIONS.md: the requests of runtimes in runtimeConfig, in args and in CNI_ARGS."""
 
 from collections.abc import Callable
-from typing import Final, Unpack
+from typing import Final
 
 from harness.conformance.catalogue import check
 from harness.conformance.engine import expect
@@ -18,6 +18,8 @@ _NOWHERE_ELSE: Final = "198.51.100.0/24"
 """A range of the documentation (RFC 5737)."""
 _NETWORK: Final = "198.51.100."
 _DNS: Final = {"servers": ["192.0.2.53"], "searches": ["example.org"], "options": ["ndots:5"]}
+_OF_INTERFACES: Final = {"mac", "portMappings", "bandwidth", "dns"}
+"""The capabilities that are for an interface plugin, in the configuration that its IPAM plugin has, too."""
 _MALFORMED: Final[dict[str, object]] = {
     "portMappings": [{"hostPort": "no port", "containerPort": 80, "protocol": "tcp"}],
     "bandwidth": {"ingressRate": "no rate", "ingressBurst": 8000},
@@ -39,26 +41,25 @@ def args_passed_over(trial: Trial) -> None:
 @check("args-ips", "convention-args-ips", profiles=GIVING_ADDRESSES, attachments=2)
 def args_ips(trial: Trial) -> None:
     """A plugin that reads the ips in args gives those."""
-    _demand_read(trial, "the ips in args", config=_ips_in_args("no address"))
-    _demand_given(trial, spare_addresses(trial)[0], lambda wanted: {"config": _ips_in_args(wanted)})
+    _demand_read(trial, "the ips in args", _ips_in_args)
+    _demand_given(trial, spare_addresses(trial)[0], _ips_in_args)
 
 
 @check("cni-args-ip", "convention-cni-args-ip", profiles=GIVING_ADDRESSES, attachments=2)
 def cni_args_ip(trial: Trial) -> None:
     """A plugin that reads IP in CNI_ARGS gives that address."""
-    _demand_read(trial, "IP in CNI_ARGS", environ=_ip_in_cni_args("no address"))
-    _demand_given(trial, spare_addresses(trial)[0], lambda wanted: {"environ": _ip_in_cni_args(wanted)})
+    _demand_read(trial, "IP in CNI_ARGS", _ip_in_cni_args)
+    _demand_given(trial, spare_addresses(trial)[0], _ip_in_cni_args)
 
 
 @check("args-over-cni-args", "convention-args-over-cni-args", profiles=GIVING_ADDRESSES, attachments=3)
 def args_over_cni_args(trial: Trial) -> None:
     """If args ask for an address, the one in CNI_ARGS is ignored."""
-    _demand_read(trial, "the ips in args", config=_ips_in_args("no address"))
-    _demand_read(trial, "IP in CNI_ARGS", environ=_ip_in_cni_args("no address"))
+    _demand_read(trial, "the ips in args", _ips_in_args)
+    _demand_read(trial, "IP in CNI_ARGS", _ip_in_cni_args)
     wanted, ignored = spare_addresses(trial, 2)
-    other = _ip_in_cni_args(str(ignored.ip))
     try:
-        _demand_given(trial, wanted, lambda each: {"config": _ips_in_args(each), "environ": other})
+        _demand_given(trial, wanted, lambda each: {**_ips_in_args(each), **_ip_in_cni_args(str(ignored.ip))})
     except ViolationError:
         if trial.subject.profile is Profile.INTERFACE and trial.subject.plugin.raw.get("ipam"):
             raise NotApplicableError("the IPAM plugin chooses the addresses, and is examined itself") from None
@@ -113,7 +114,8 @@ def capability_dns(trial: Trial) -> None:
 @check("capability-malformed", "convention-malformed-field")
 def capability_malformed(trial: Trial) -> None:
     """A value in runtimeConfig that is malformed is an error, and that ADD leaves nothing."""
-    known = sorted(trial.subject.plugin.capabilities & _MALFORMED.keys() - _not_for(trial.subject.profile))
+    not_its_own = _OF_INTERFACES if trial.subject.profile is Profile.IPAM else set()
+    known = sorted(trial.subject.plugin.capabilities & _MALFORMED.keys() - not_its_own)
     if not known:
         raise NotApplicableError("the configuration declares no capability whose form is known")
     for capability in known:
@@ -129,25 +131,18 @@ def ignore_unknown(trial: Trial) -> None:
         round_trip(trial, f"with IgnoreUnknown={said}", environ={"CNI_ARGS": f"IgnoreUnknown={said};COLOUR=blue"})
 
 
-def _ips_in_args(*asked: str) -> dict[str, object]:
-    return {"args": {"cni": {"ips": list(asked)}}}
+def _ips_in_args(asked: str) -> Changes:
+    return {"config": {"args": {"cni": {"ips": [asked]}}}}
 
 
-def _ip_in_cni_args(asked: str) -> dict[str, object]:
-    return {"CNI_ARGS": f"IgnoreUnknown=1;IP={asked}"}
+def _ip_in_cni_args(asked: str) -> Changes:
+    return {"environ": {"CNI_ARGS": f"IgnoreUnknown=1;IP={asked}"}}
 
 
-def _not_for(profile: Profile | None) -> set[str]:
-    """The capabilities of the same configuration that are for another plugin: an interface's, or its IPAM plugin's."""
-    if profile is Profile.IPAM:
-        return {"mac", "portMappings", "bandwidth", "dns"}
-    return set()
-
-
-def _demand_read(trial: Trial, what: str, **malformed: Unpack[Changes]) -> None:
+def _demand_read(trial: Trial, what: str, ask: Callable[[str], Changes]) -> None:
     """Raise NotApplicableError for a plugin that accepts a malformed value: it does not read the key."""
     trial.warm_up()
-    if not refuses(trial, **malformed):
+    if not refuses(trial, **ask("no address")):
         raise NotApplicableError(f"the plugin does not read {what}: it accepts any value")
 
 

@@ -1,8 +1,8 @@
 """Delegation: the delegate's requests and their order, and the use of its answers (SPEC.md section 4)."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Final, Unpack
 
 from harness.conformance.catalogue import check
 from harness.conformance.checks.verb_check import LOOKS
@@ -18,7 +18,7 @@ from harness.conformance.engine.delegates import (
     recording,
 )
 from harness.conformance.engine.outside_changes import demand_no_device, lose_namespace, prepare_all
-from harness.conformance.engine.requests import json_object
+from harness.conformance.engine.requests import Changes, json_object
 from harness.conformance.engine.sequences import clean_up, demand_no_more
 from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
@@ -219,10 +219,7 @@ def delete_without_netns(trial: Trial) -> None:
 @check("delegate-del-fails", "delegate-error-returned", profiles=IN_POD)
 def delete_fails(trial: Trial) -> None:
     """DEL fails if the delegate's DEL fails."""
-    delegate = recording(trial)
-    expect.succeeded(trial.add(environ=delegate.environ))
-    delegate.answer("DEL", FAILURE)
-    expect.failed(trial.delete(environ=delegate.environ), "the delegate's DEL has failed")
+    _fails_with_delegate(trial, "DEL")
 
 
 @check("delegate-del-fails-once", "del-undoes", "del-best-effort", profiles=IN_POD)
@@ -248,10 +245,7 @@ def delete_fails_once(trial: Trial) -> None:
 )
 def verify_fails(trial: Trial) -> None:
     """CHECK fails if the delegate's CHECK fails."""
-    delegate = recording(trial)
-    expect.succeeded(trial.add(environ=delegate.environ))
-    delegate.answer("CHECK", FAILURE)
-    expect.failed(trial.check(environ=delegate.environ), "the delegate's CHECK has failed")
+    _fails_with_delegate(trial, "CHECK")
 
 
 @check(
@@ -263,10 +257,14 @@ def verify_fails(trial: Trial) -> None:
 )
 def collect_fails(trial: Trial) -> None:
     """GC reports the error of its delegate."""
+    _fails_with_delegate(trial, "GC")
+
+
+def _fails_with_delegate(trial: Trial, verb: str) -> None:
     delegate = recording(trial)
-    trial.attach()
-    delegate.answer("GC", FAILURE)
-    expect.failed(trial.gc(trial.container, environ=delegate.environ), "the delegate's GC has failed")
+    expect.succeeded(trial.add(environ=delegate.environ))
+    delegate.answer(verb, FAILURE)
+    expect.failed(_execute(trial, verb, environ=delegate.environ), f"the delegate's {verb} has failed")
 
 
 def _forwarded(trial: Trial, verb: str) -> None:
@@ -293,15 +291,16 @@ def _all_verbs(trial: Trial, environ: Mapping[str, str], *verbs: str) -> Iterato
     added = expect.succeeded(trial.add(environ=environ, config=_ARGUMENT))
     if not verbs:
         yield "ADD", added
-    calls: dict[str, Callable[[], Execution]] = {
-        "CHECK": lambda: trial.check(environ=environ, config=_ARGUMENT),
-        "DEL": lambda: trial.delete(environ=environ, config=_ARGUMENT),
-        # The last one: a plugin may lack it, and the others count all the same.
-        "GC": lambda: trial.gc(trial.container, environ=environ, config=_ARGUMENT),
-    }
-    for verb, call in calls.items():
-        if verb in (verbs or calls) and trial.has(verb):
-            yield verb, call()
+    # GC is the last one: a plugin may lack it, and the others count all the same.
+    for verb in filter(trial.has, verbs or ("CHECK", "DEL", "GC")):
+        yield verb, _execute(trial, verb, environ=environ, config=_ARGUMENT)
+
+
+def _execute(trial: Trial, verb: str, **changes: Unpack[Changes]) -> Execution:
+    """Execute a verb for the trial's container, or GC with its attachment in the list."""
+    if verb == "GC":
+        return trial.gc(trial.container, **changes)
+    return trial.call(verb, trial.container, **changes)
 
 
 def _decoded(record: DelegateRecord, executed: Execution) -> dict[str, object]:

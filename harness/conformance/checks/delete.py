@@ -1,5 +1,6 @@
-"""DEL: that it removes the objects of ADD and nothing else, whatever is missing by then."""
+"""DEL: that it removes the objects of ADD and nothing else, whatever is missing by then, or is invalid."""
 
+import json
 from typing import Final, Unpack
 
 from harness.conformance.catalogue import check
@@ -8,6 +9,7 @@ from harness.conformance.engine.added_objects import added_processes, settled_pr
 from harness.conformance.engine.failing_adds import exhaust_addresses, fail_at_route
 from harness.conformance.engine.kernel import routes
 from harness.conformance.engine.outside_changes import (
+    attach_and_vanish,
     demand_no_device,
     demand_of_others,
     lose_files,
@@ -18,16 +20,25 @@ from harness.conformance.engine.outside_changes import (
     untouched_by_any,
 )
 from harness.conformance.engine.requests import ABSENT, Changes
-from harness.conformance.engine.sequences import demand_no_more, unusual_leftovers
+from harness.conformance.engine.sequences import attach_also, demand_no_more, unusual_leftovers
 from harness.conformance.engine.trial import Trial
-from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.finding import NotApplicableError
 from harness.conformance.subject import GIVING_ADDRESSES, IN_POD, Profile
 from skel.versions import VERB_SINCE
 
 _INTERFACE: Final = {Profile.INTERFACE}
+_OF_NO_NETNS: Final = ("del-best-effort", "del-ipam-without-netns", "del-delegates-without-netns")
 _WITHOUT_NETNS: Final = ("del-netns-gone",)
 _USUAL_TABLES: Final = (254, 255)
 """The tables main and local, by their numbers (rtnetlink(7))."""
+_CORRUPT: Final = (
+    "no object at all",
+    ["a list"],
+    {"ips": [{"address": "no address"}]},
+    {"ips": "no list", "interfaces": 7},
+    {"cniVersion": "7.0.0", "ips": []},
+)
+"""Previous results that are invalid."""
 
 
 @check("del-undoes-add", "del-undoes")
@@ -46,8 +57,7 @@ def leaves_no_routes(trial: Trial) -> None:
     before = _routes_in_tables(trial)
     trial.attach()
     expect.succeeded(trial.delete())
-    if left := sorted(_routes_in_tables(trial) - before):
-        raise ViolationError("no route in a further table after ADD and DEL", ", ".join(left))
+    expect.nothing(_routes_in_tables(trial) - before, "no route in a further table after ADD and DEL")
 
 
 def _routes_in_tables(trial: Trial) -> set[str]:
@@ -62,8 +72,7 @@ def leaves_no_process(trial: Trial) -> None:
     trial.warm_up()
     # The processes that all containers share are running now. They may be restarted, but not become more.
     before = settled_processes(trial)
-    trial.attach()
-    trial.detach()
+    trial.come_and_go()
     expect.no_difference(added_processes(trial, before), "no process of its own after ADD and DEL")
 
 
@@ -93,31 +102,19 @@ def on_new_node(trial: Trial) -> None:
     trial.attach()
 
 
-@check("del-netns-gone", "del-best-effort", "del-ipam-without-netns", "del-delegates-without-netns")
+@check("del-netns-gone", *_OF_NO_NETNS)
 def netns_gone(trial: Trial) -> None:
     """DEL succeeds and leaves nothing on the node if the path in CNI_NETNS does not exist any more."""
     _delete_without_namespace(trial, "after DEL without the namespace")
 
 
-@check(
-    "del-netns-empty",
-    "del-best-effort",
-    "del-ipam-without-netns",
-    "del-delegates-without-netns",
-    needs=_WITHOUT_NETNS,
-)
+@check("del-netns-empty", *_OF_NO_NETNS, needs=_WITHOUT_NETNS)
 def netns_empty(trial: Trial) -> None:
     """DEL succeeds and leaves nothing on the node if the namespace is gone and CNI_NETNS is empty."""
     _delete_without_namespace(trial, "after DEL with CNI_NETNS empty", environ={"CNI_NETNS": ""})
 
 
-@check(
-    "del-netns-unset",
-    "del-best-effort",
-    "del-ipam-without-netns",
-    "del-delegates-without-netns",
-    needs=_WITHOUT_NETNS,
-)
+@check("del-netns-unset", *_OF_NO_NETNS, needs=_WITHOUT_NETNS)
 def netns_unset(trial: Trial) -> None:
     """DEL succeeds and leaves nothing on the node if the namespace is gone and CNI_NETNS is not set."""
     _delete_without_namespace(trial, "after DEL without CNI_NETNS", environ={"CNI_NETNS": ABSENT})
@@ -170,9 +167,8 @@ def host_interfaces_gone(trial: Trial) -> None:
     expect.succeeded(trial.delete(), "DEL after the result's interfaces were removed from the node")
     after = trial.snapshot()
     new = [each for each in trial.leftovers(before, after) if (each.place, each.thing) == ("pod", "link")]
-    left = [each.name for each in unusual_leftovers(trial, new) if each.kind == "appeared"]
-    if left:
-        raise ViolationError("no interface in the container after DEL", ", ".join(left))
+    left = (each.name for each in unusual_leftovers(trial, new) if each.kind == "appeared")
+    expect.nothing(left, "no interface in the container after DEL")
 
 
 @check("del-files-gone", "del-best-effort")
@@ -203,9 +199,7 @@ def leaves_other_containers(trial: Trial) -> None:
     trial.warm_up()  # the first DEL of a plugin before may make things that pods share
     trial.attach()
     before = trial.snapshot()
-    other = trial.new_container()
-    trial.attach(other)
-    trial.detach(other)
+    trial.come_and_go(trial.new_container())
     demand_no_more(trial, before, "after ADD and DEL of another container")
 
 
@@ -215,8 +209,7 @@ def leaves_other_interface(trial: Trial) -> None:
     second = trial.second_interface()
     trial.attach()
     before = trial.snapshot()
-    if trial.add(second).exit_code != 0:
-        raise NotApplicableError("the plugin gives a container no second interface, which it may refuse")
+    attach_also(trial, second)
     trial.detach(second)
     demand_no_more(trial, before, "after ADD and DEL of the container's other interface")
 
@@ -234,7 +227,7 @@ def after_failed_add(trial: Trial) -> None:
 @check("del-releases-address", "del-ipam-without-netns", "del-undoes", profiles=GIVING_ADDRESSES, needs=_WITHOUT_NETNS)
 def releases_address(trial: Trial) -> None:
     """DEL without the namespace releases the address: if none was left, the next ADD gets it."""
-    config, [first, *_], _ = exhaust_addresses(trial)
+    config, [first, *_] = exhaust_addresses(trial)
     # The kernel removes a namespace's interfaces later, and a macvlan defends its IPv6 address until then.
     lose_interface(trial, first.netns, first.ifname)
     lose_namespace(first)
@@ -247,14 +240,50 @@ def _delete_without_namespace(trial: Trial, when: str, **changes: Unpack[Changes
     trial.warm_up()
     unused = trial.new_container()
     before = trial.snapshot(unused)
-    if trial.subject.before:
-        other = trial.new_container()
-        trial.prepare(other)
-        lose_namespace(other)
-        demand_of_others(trial, before, other, unused)
-    trial.attach()
-    demand_no_device(trial, trial.container)
-    lose_namespace(trial.container)
+    attach_and_vanish(trial, trial.container, before, unused)
     expect.succeeded(trial.delete(**changes), "DEL without the namespace")
     trial.detach_others(trial.container)
     demand_no_more(trial, before, when, unused)
+
+
+@check("del-without-prev-result", "del-without-prev-result")
+def without_prev_result(trial: Trial) -> None:
+    """DEL succeeds without prevResult, with null, and with one that has only its version."""
+    for given in (ABSENT, None, {"cniVersion": trial.version}):
+        container = trial.new_container()
+        trial.attach(container)
+        what = "without prevResult" if given is ABSENT else f'with "prevResult": {json.dumps(given)}'
+        expect.succeeded(trial.delete(container, prev_result=given), f"DEL {what}")
+        trial.detach_others(container)
+
+
+@check(
+    "del-without-prev-result-leaves-nothing",
+    "del-undoes",
+    "del-best-effort",
+    since=VERB_SINCE["CHECK"],
+    needs=("del-without-prev-result",),
+)
+def without_prev_result_leaves_nothing(trial: Trial) -> None:
+    """DEL leaves nothing if it gets no previous result."""
+    before = untouched_by_any(trial)
+    trial.attach()
+    trial.delete(prev_result=ABSENT)
+    trial.detach_others(trial.container)
+    demand_no_more(trial, before, "after DEL without prevResult")
+
+
+@check("del-corrupt-prev-result", "del-best-effort", since=VERB_SINCE["CHECK"])
+def corrupt_prev_result(trial: Trial) -> None:
+    """DEL with an invalid previous result either cleans up, or is refused and leaves it to the next DEL."""
+    untouched_by_any(trial)
+    for given in _CORRUPT:
+        container = trial.new_container()
+        before = trial.snapshot(container)
+        trial.attach(container)
+        deleted = trial.delete(container, prev_result=given)
+        if deleted.exit_code != 0:
+            expect.refused(deleted, f"prevResult is {given!r}")
+            expect.succeeded(trial.delete(container), "DEL after one with a corrupt prevResult")
+        trial.detach_others(container)
+        demand_no_more(trial, before, f"after DEL with prevResult {given!r}", container)

@@ -6,13 +6,14 @@ from uuid import uuid4
 from harness.conformance.catalogue import check
 from harness.conformance.engine import expect
 from harness.conformance.engine.delegates import FAILURE, recording
-from harness.conformance.engine.outside_changes import demand_no_device, demand_of_others, lose_namespace
+from harness.conformance.engine.outside_changes import attach_and_vanish, demand_no_device, lose_namespace
 from harness.conformance.engine.requests import ABSENT, TrialContainer
-from harness.conformance.engine.sequences import demand_soon_same
-from harness.conformance.engine.trial import Trial, once
+from harness.conformance.engine.sequences import attach_also, demand_soon_same
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError
 from harness.conformance.sentences import Level
 from harness.conformance.subject import GIVING_ADDRESSES, IN_POD
+from harness.overload import once
 from harness.snapshot import Difference, Snapshot
 from skel.versions import VERB_SINCE
 
@@ -24,6 +25,7 @@ _COLLECTS: Final = (_FORWARDS, "gc-removes-stale")
 """The checks that fail for a plugin without GC."""
 _SETTLING: Final = 2.0
 """Seconds for the kernel to take the links of a namespace away."""
+_OF_STALE: Final = ("gc-removes-stale", "gc-removes-reservations")
 _FIREWALLS: Final = ("nft ", "iptables ")
 
 
@@ -37,7 +39,7 @@ def keeps_valid(trial: Trial) -> None:
         expect.succeeded(trial.gc(trial.container, other))
 
 
-@check("gc-removes-stale", "gc-removes-stale", "gc-removes-reservations", attachments=2, needs=(_FORWARDS,))
+@check("gc-removes-stale", *_OF_STALE, attachments=2, needs=(_FORWARDS,))
 def removes_stale(trial: Trial) -> None:
     """GC removes the leftovers of an attachment that is not in its list, and leaves the one that is."""
     before = _with_stale(trial)
@@ -45,7 +47,7 @@ def removes_stale(trial: Trial) -> None:
     demand_soon_same(trial, before, "as without the attachment whose container is gone, after GC")
 
 
-@check("gc-empty-list", "gc-removes-stale", "gc-removes-reservations", needs=_COLLECTS)
+@check("gc-empty-list", *_OF_STALE, needs=_COLLECTS)
 def empty_list(trial: Trial) -> None:
     """GC with an empty list removes the leftovers of every attachment."""
     trial.warm_up()
@@ -91,7 +93,7 @@ def keeps_other_interface(trial: Trial) -> None:
     second = trial.second_interface()
     trial.attach()
     first = trial.snapshot()
-    _attach_also(trial, second)
+    attach_also(trial, second)
     both = trial.snapshot()
     expect.succeeded(trial.gc(trial.container))
     after = trial.snapshot()
@@ -185,15 +187,8 @@ def _with_stale(trial: Trial) -> Snapshot:
 
 def _leave_stale(trial: Trial, before: Snapshot, seen: TrialContainer, stale_id: str = "") -> None:
     """Have a container appear and vanish without DEL. Raises NotApplicableError if that leaves nothing."""
-    if trial.subject.before:
-        stale = trial.new_container()
-        trial.prepare(stale)
-        lose_namespace(stale)
-        demand_of_others(trial, before, stale, seen)
     stale = trial.new_container(container_id=stale_id)
-    trial.attach(stale)
-    demand_no_device(trial, stale)
-    lose_namespace(stale)
+    attach_and_vanish(trial, stale, before, seen)
     trial.detach_others(stale)
 
     def has_no_link(left: list[Difference]) -> bool:
@@ -208,12 +203,9 @@ def keeps_every_interface(trial: Trial) -> None:
     """GC leaves everything of a container whose two attachments are both in the list."""
     second = trial.second_interface()
     trial.attach()
-    _attach_also(trial, second)
-    before = trial.snapshot()
-    expect.succeeded(trial.gc(trial.container, second))
-    trial.demand_same(
-        before, trial.snapshot(), f"after GC with {trial.container.ifname} and {second.ifname} in its list"
-    )
+    attach_also(trial, second)
+    with trial.unchanged(f"after GC with {trial.container.ifname} and {second.ifname} in its list"):
+        expect.succeeded(trial.gc(trial.container, second))
 
 
 @check("gc-keeps-second-interface", "gc-valid-attachments", attachments=2)
@@ -222,7 +214,7 @@ def keeps_second_interface(trial: Trial) -> None:
     second = trial.second_interface()
     trial.attach(second)
     alone = trial.snapshot()
-    _attach_also(trial, trial.container)
+    attach_also(trial, trial.container)
     beside = trial.snapshot()
     expect.succeeded(trial.gc(second))
     after = trial.snapshot()
@@ -232,13 +224,7 @@ def keeps_second_interface(trial: Trial) -> None:
     expect.no_difference(gone, f"all of {second.ifname}, which is in the list, after GC")
 
 
-@check(
-    "gc-removes-stale-interface",
-    "gc-removes-stale",
-    "gc-removes-reservations",
-    attachments=2,
-    needs=_COLLECTS,
-)
+@check("gc-removes-stale-interface", *_OF_STALE, attachments=2, needs=_COLLECTS)
 def removes_stale_interface(trial: Trial) -> None:
     """GC removes the reservations and rules of a container's second interface, if the first one alone is in the list.
 
@@ -248,17 +234,12 @@ def removes_stale_interface(trial: Trial) -> None:
     trial.attach()
     trial.prepare(second)
     before = trial.snapshot()
-    _attach_also(trial, second)
+    attach_also(trial, second)
     if not _kept_on_node(trial.leftovers(before, trial.snapshot())):
         raise NotApplicableError("a second interface has neither a reservation nor a rule of its own")
     expect.succeeded(trial.gc(trial.container))
     left = _kept_on_node(trial.leftovers(before, trial.snapshot()))
     expect.no_difference(left, f"nothing of {second.ifname}, which is not in the list, after GC")
-
-
-def _attach_also(trial: Trial, container: TrialContainer) -> None:
-    if trial.add(container).exit_code != 0:
-        raise NotApplicableError("the plugin gives a container no second interface, which it may refuse")
 
 
 def _kept_on_node(left: list[Difference]) -> list[Difference]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from harness.conformance.catalogue import check
 from harness.conformance.engine import expect
-from harness.conformance.engine.outside_changes import demand_no_device
+from harness.conformance.engine.outside_changes import attach_and_vanish, demand_no_device
 from harness.conformance.engine.requests import ABSENT, TrialContainer
 from harness.conformance.engine.sequences import as_before, demand_no_more
 from harness.conformance.engine.trial import Trial
@@ -61,11 +61,8 @@ def nerdctl_namespace_of_process(trial: Trial) -> None:
 def nerdctl_last_del(trial: Trial) -> None:
     """The only DEL has an empty CNI_NETNS and the result of ADD, and comes when the namespace is gone."""
     trial.warm_up()
-    before = trial.snapshot()
-    container = trial.new_container()
-    trial.attach(container)
-    demand_no_device(trial, container)
-    remove_namespace(container.netns)
+    before, container = trial.snapshot(), trial.new_container()
+    attach_and_vanish(trial, container, before, trial.container)
     expect.succeeded(trial.delete(container, environ={"CNI_NETNS": ""}), "DEL with an empty CNI_NETNS")
     demand_no_more(trial, before, "after the only DEL, with an empty CNI_NETNS")
 

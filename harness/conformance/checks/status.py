@@ -70,7 +70,7 @@ def exhausted_code(trial: Trial) -> None:
 @check("status-exhausted-in-time", "habit-status-often", profiles=GIVING_ADDRESSES, since=_SINCE)
 def exhausted_in_time(trial: Trial) -> None:
     """STATUS answers before the next poll, five seconds later, if no address is left."""
-    config, _, _ = exhaust_addresses(trial)
+    config, _ = exhaust_addresses(trial)
     asked = trial.status(config=config)
     if asked.timed_out or asked.seconds >= _POLLED_EVERY * overload():
         raise SlowError(f"an answer within {_POLLED_EVERY:.0f} s", f"one after {asked.seconds:.1f} s", asked)
@@ -79,7 +79,7 @@ def exhausted_in_time(trial: Trial) -> None:
 @check("status-ready-again", "status-ready", profiles=GIVING_ADDRESSES)
 def ready_again(trial: Trial) -> None:
     """STATUS succeeds again after an address was released."""
-    config, [first, *_], _ = exhaust_addresses(trial)
+    config, [first, *_] = exhaust_addresses(trial)
     trial.delete(config=config)  # as after any failed ADD
     trial.status(config=config)
     expect.succeeded(trial.delete(first, config=config))
@@ -91,7 +91,7 @@ def ready_again(trial: Trial) -> None:
 @check("status-failed-prevents-nothing", "status-prevents-nothing", profiles=GIVING_ADDRESSES)
 def failed_prevents_nothing(trial: Trial) -> None:
     """CHECK and DEL of an attached container succeed if STATUS fails for want of addresses."""
-    config, [first, *_], _ = exhaust_addresses(trial)
+    config, [first, *_] = exhaust_addresses(trial)
     if trial.status(config=config).exit_code == 0:
         raise NotApplicableError("STATUS does not fail, which another check is about")
     expect.succeeded(trial.check(first, config=config), "CHECK after STATUS has failed")
@@ -137,7 +137,7 @@ def _asked_when_exhausted(trial: Trial) -> tuple[Execution, object]:
 
     Addresses are the IPAM plugin's. Raises NotApplicableError if that says that it is ready, or is not asked.
     """
-    config, _, _ = exhaust_addresses(trial)
+    config, _ = exhaust_addresses(trial)
     if not trial.subject.delegate:
         return trial.status(config=config), None
     delegate = recording(trial)

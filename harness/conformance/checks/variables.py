@@ -7,7 +7,7 @@ from harness.conformance.catalogue import check
 from harness.conformance.engine import expect
 from harness.conformance.engine.kernel import links
 from harness.conformance.engine.requests import ABSENT
-from harness.conformance.engine.sequences import demand_ordinary_add
+from harness.conformance.engine.sequences import attach_unusual
 from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.subject import Profile
@@ -113,9 +113,7 @@ def ifname_longest(trial: Trial) -> None:
     """An interface name may have 15 bytes, as many as the kernel accepts."""
     container = trial.new_container(ifname=_LONGEST_IFNAME)
     before = links(container.netns)
-    added = trial.add(container)
-    demand_ordinary_add(trial, added)
-    expect.result(added, trial.version)
+    attach_unusual(trial, container)
     made = links(container.netns).keys() - before.keys()
     if made and _LONGEST_IFNAME not in made:
         raise ViolationError(f"{_LONGEST_IFNAME} in the container", ", ".join(sorted(made)))

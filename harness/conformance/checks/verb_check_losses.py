@@ -1,7 +1,9 @@
-"""CHECK: single losses that it reports, of an address, a route, a rule and the like."""
+"""CHECK: single losses that it reports, of an address, a route, a rule and the like; and that it only looks."""
 
+import ipaddress
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeVar, Unpack
+from functools import partial
+from typing import Any, Final, TypeVar, Unpack
 
 from harness.conformance.catalogue import check
 from harness.conformance.checks.verb_check import LOOKS, OTHER_MAC
@@ -21,14 +23,16 @@ from harness.conformance.engine.added_objects import (
     set_mac,
 )
 from harness.conformance.engine.delegates import recording
-from harness.conformance.engine.kernel import Address
+from harness.conformance.engine.kernel import Address, links
 from harness.conformance.engine.outside_changes import command, lose_interface, prepare_all, succeeds
 from harness.conformance.engine.requests import Changes, TrialContainer
 from harness.conformance.engine.sequences import clean_up
 from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError
+from harness.conformance.sentences import Level
 from harness.conformance.subject import IN_POD, Profile
-from skel.result import Route
+from harness.snapshot import Difference, Snapshot
+from skel.result import Result
 
 _Thing = TypeVar("_Thing")
 
@@ -40,22 +44,14 @@ _LIMITS: Final = {f"{direction}{what}": 8_000_000 for direction in ("ingress", "
 @check("check-address-missing", "check-finds-missing", profiles=IN_POD, needs=LOOKS)
 def address_missing(trial: Trial) -> None:
     """CHECK fails if an address of the result is gone from the container's interface."""
-
-    def lose(container: TrialContainer, address: Address) -> bool:
-        return succeeds(trial, container.netns, "ip", "address", "del", str(address), "dev", container.ifname)
-
-    if not _demand_each_found(trial, lambda container: own_addresses(trial, container), lose, "the address {}"):
+    if not _demand_each_found(trial, own_addresses, _lose_one, "the address {}"):
         raise NotApplicableError("the plugin gives the container's interface no address")
 
 
 @check("check-route-missing", "check-finds-missing", profiles=IN_POD, needs=LOOKS)
 def route_missing(trial: Trial) -> None:
     """CHECK fails if a route of the result is gone from the container."""
-
-    def lose(container: TrialContainer, route: Route) -> bool:
-        return remove_route(trial, container, route)
-
-    if not _demand_each_found(trial, lambda container: own_routes(trial, container), lose, "the route to {0.dst}"):
+    if not _demand_each_found(trial, own_routes, remove_route, "the route to {0.dst}"):
         raise NotApplicableError("the plugin makes no route that is in its result")
 
 
@@ -65,7 +61,7 @@ def interface_down(trial: Trial) -> None:
     trial.attach()
     netns, ifname = trial.container.netns, trial.container.ifname
     is_up = "UP" in command(trial, netns, "ip", "-oneline", "link", "show", "up", "dev", ifname).stdout
-    if not is_up or not succeeds(trial, netns, "ip", "link", "set", "dev", ifname, "down"):
+    if not is_up or not _set_down(trial, netns, ifname):
         raise NotApplicableError("the interface is not up after ADD, or cannot be set down")
     expect.failed(trial.check(), f"{ifname} is down")
 
@@ -82,9 +78,7 @@ def interface_other_mac(trial: Trial) -> None:
 @check("check-host-interface-missing", "check-finds-missing", profiles=_INTERFACE, needs=LOOKS)
 def host_interface_missing(trial: Trial) -> None:
     """CHECK fails if an interface of the result is gone from the node."""
-    before = trial.snapshot().section("node", "links")
-    names = [each.name for each in trial.attach().interfaces if not each.sandbox and each.name not in before]
-    lost = next((name for name in names if lose_interface(trial, trial.node_netns, name)), None)
+    lost = next((name for name in _made_on_node(trial) if lose_interface(trial, trial.node_netns, name)), None)
     if lost is None:
         raise NotApplicableError("the result has no interface of the node that ADD made, or none that can be removed")
     expect.failed(trial.check(), f"{lost}, which the result has, is gone from the node")
@@ -109,19 +103,15 @@ def qdisc_missing(trial: Trial) -> None:
     asked = "bandwidth" in trial.subject.plugin.capabilities
     config = {"runtimeConfig": {"bandwidth": _LIMITS}} if asked else {}
     trial.warm_up()
-
-    def lose(_: TrialContainer, qdisc: Qdisc) -> bool:
-        return remove_qdisc(trial, qdisc)
-
-    words = "the queueing discipline {0.name}"
-    if not _demand_each_found(trial, lambda container: _shaped(trial, container, config), lose, words, config=config):
+    attach, words = partial(_shaped, config=config), "the queueing discipline {0.name}"
+    if not _demand_each_found(trial, attach, remove_qdisc, words, config=config):
         raise NotApplicableError("ADD makes no queueing discipline, or none that can be removed")
 
 
 def _demand_each_found(
     trial: Trial,
-    attach: Callable[[TrialContainer], Sequence[_Thing]],
-    lose: Callable[[TrialContainer, _Thing], bool],
+    attach: Callable[[Trial, TrialContainer], Sequence[_Thing]],
+    lose: Callable[[Trial, TrialContainer, _Thing], bool],
     words: str,
     **changes: Unpack[Changes],
 ) -> bool:
@@ -130,16 +120,20 @@ def _demand_each_found(
     `attach` returns the things that a container has from the plugin; `words` is a format that names one of them.
     """
     found = False
-    count = len(attach(trial.container))
+    count = len(attach(trial, trial.container))
     clean_up(trial, trial.container)
     for number in range(count):
         container = trial.new_container()
-        for thing in attach(container)[number : number + 1]:
-            if lose(container, thing):
+        for thing in attach(trial, container)[number : number + 1]:
+            if lose(trial, container, thing):
                 found = True
                 expect.failed(trial.check(container, **changes), f"{words.format(thing)} is gone from the container")
         clean_up(trial, container)
     return found
+
+
+def _lose_one(trial: Trial, container: TrialContainer, address: Address) -> bool:
+    return succeeds(trial, container.netns, "ip", "address", "del", str(address), "dev", container.ifname)
 
 
 def _shaped(trial: Trial, container: TrialContainer, config: Mapping[str, object]) -> list[Qdisc]:
@@ -165,3 +159,120 @@ def reservation_missing(trial: Trial) -> None:
     if delegate.ask_real(trial, "CHECK").exit_code == 0:
         raise NotApplicableError("the delegate itself has nothing to find missing")
     expect.failed(trial.check(), "the delegate has released its addresses, and says so itself")
+
+
+# A violation costs a runtime nothing at once.
+@check("check-changes-nothing", "check-probes", level=Level.SHOULD)
+def changes_nothing(trial: Trial) -> None:
+    """CHECK changes nothing, neither the first one nor those after it.
+
+    With the first one may come an empty file, to be locked.
+    """
+    trial.attach()
+    before = trial.snapshot()
+    trial.check()
+    _demand_same_but_locks(trial, before, trial.snapshot(), "after the first CHECK")
+    with trial.unchanged("after more CHECKs"):
+        for _ in range(2):
+            trial.check()
+
+
+@check("check-repairs-nothing", "check-probes", profiles=_INTERFACE)
+def repairs_nothing(trial: Trial) -> None:
+    """CHECK repairs nothing: whatever was lost is lost after CHECK, too."""
+    found = False
+    for lose in (_set_own_interface_down, _lose_address, _set_host_interfaces_down):
+        container = trial.new_container()
+        trial.attach(container)
+        if lose(trial, container):
+            found = True
+            before = trial.snapshot(container)
+            for _ in range(2):
+                trial.check(container)
+            _demand_same_but_locks(trial, before, trial.snapshot(container), "after a loss and CHECK")
+        clean_up(trial, container)
+    if not found:
+        raise NotApplicableError("nothing of the container's interface can be lost")
+
+
+def _set_own_interface_down(trial: Trial, container: TrialContainer) -> bool:
+    return _set_down(trial, container.netns, container.ifname)
+
+
+def _lose_address(trial: Trial, container: TrialContainer) -> bool:
+    return succeeds(trial, container.netns, "ip", "address", "flush", "dev", container.ifname, "scope", "global")
+
+
+def _set_host_interfaces_down(trial: Trial, container: TrialContainer) -> bool:
+    """Set the interfaces of the node that the result lists down: the container's own, and its bridge."""
+    result = Result.decode_any(trial.result_document(container))
+    names = [each.name for each in result.interfaces if not each.sandbox]
+    done = [_set_down(trial, trial.node_netns, name) for name in names]
+    return any(done)
+
+
+@check("check-address-other-prefix", "check-finds-missing", profiles=IN_POD, needs=LOOKS)
+def address_other_prefix(trial: Trial) -> None:
+    """CHECK fails if an address of the result has another prefix length on the container's interface."""
+    container = trial.container
+    for address in own_addresses(trial, container):
+        if not isinstance(address, ipaddress.IPv4Interface):
+            continue  # the kernel takes an IPv6 address once, whatever its prefix length
+        wider = f"{address.ip}/{address.network.prefixlen - 1}"
+        device = ("dev", container.ifname)
+        # In this order the routes stay: the address that they depend on is always there.
+        if succeeds(trial, container.netns, "ip", "address", "add", wider, *device) and succeeds(
+            trial, container.netns, "ip", "address", "del", str(address), *device
+        ):
+            expect.failed(trial.check(), f"{container.ifname} has {wider}, and prevResult has {address}")
+            return
+    raise NotApplicableError("the plugin gives the container's interface no IPv4 address that can be changed")
+
+
+@check("check-host-interface-down", "check-finds-missing", profiles=_INTERFACE, needs=LOOKS)
+def host_interface_down(trial: Trial) -> None:
+    """CHECK fails if an interface of the result, which ADD made for this container on the node, was set down."""
+    trial.warm_up()
+    names = _made_on_node(trial)
+    there: Mapping[str, Any] = trial.snapshot().section("node", "links")
+    up = [name for name in names if "UP" in there.get(name, {}).get("flags", ())]
+    down = next((name for name in up if _set_down(trial, trial.node_netns, name)), None)
+    if down is None:
+        raise NotApplicableError("the result has no interface of the node that ADD made for this container and is up")
+    expect.failed(trial.check(), f"{down}, by which the node reaches the container, is down")
+
+
+@check("check-interface-other-mtu", "check-finds-untracked-missing", profiles={Profile.CHAINED}, needs=LOOKS)
+def interface_other_mtu(trial: Trial) -> None:
+    """CHECK of a chained plugin that sets the interface's MTU fails if the MTU is again as it was before ADD."""
+    container = trial.container
+    trial.prepare(container)
+    before = links(container.netns)[container.ifname].mtu if container.ifname in links(container.netns) else 0
+    trial.attach()
+    mtu = links(container.netns)[container.ifname].mtu if before else 0
+    if mtu == before or not succeeds(
+        trial, container.netns, "ip", "link", "set", "dev", container.ifname, "mtu", str(before)
+    ):
+        raise NotApplicableError("ADD does not change the MTU of the container's interface")
+    expect.failed(trial.check(), f"ADD has given {container.ifname} the MTU {mtu}, and it is {before}")
+
+
+def _demand_same_but_locks(trial: Trial, before: Snapshot, after: Snapshot, when: str) -> None:
+    changed = (each for each in trial.leftovers(before, after) if not _is_lock(each))
+    expect.no_difference(changed, f"a node as it was before, {when}")
+
+
+def _is_lock(difference: Difference) -> bool:
+    """Tell whether something is a new folder, or a new file without content."""
+    made = difference.after if difference.thing == "file" and difference.kind == "appeared" else None
+    return isinstance(made, dict) and (made.get("kind") == "folder" or made.get("size") == 0)
+
+
+def _made_on_node(trial: Trial) -> list[str]:
+    """Attach, and return the names of the interfaces in the result that ADD has made on the node."""
+    before = trial.snapshot().section("node", "links")
+    return [each.name for each in trial.attach().interfaces if not each.sandbox and each.name not in before]
+
+
+def _set_down(trial: Trial, netns: str, ifname: str) -> bool:
+    return succeeds(trial, netns, "ip", "link", "set", "dev", ifname, "down")

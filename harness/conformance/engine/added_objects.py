@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from harness.conformance.engine.kernel import Address, links
 from harness.conformance.engine.outside_changes import command, succeeds
 from harness.conformance.engine.requests import TrialContainer
-from harness.conformance.engine.trial import Trial, once
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError
-from harness.overload import overload
+from harness.overload import once
 from harness.runtime.site import NodeProcess
 from harness.snapshot import Snapshot
 from skel.result import Result, Route
@@ -147,23 +147,22 @@ def added_qdiscs(trial: Trial, container: TrialContainer, before: Snapshot, afte
     ]
 
 
-def remove_qdisc(trial: Trial, qdisc: Qdisc) -> bool:
-    """Remove one without the plugin's knowledge; False if it cannot be removed."""
-    kind, _, device, *place = qdisc.name.split()
+def remove_qdisc(trial: Trial, _: TrialContainer, qdisc: Qdisc) -> bool:
+    """Remove one of a container without the plugin's knowledge; False if it cannot be removed."""
+    kind, _dev, device, *place = qdisc.name.split()
     where = [kind] if kind in _WITHOUT_PARENT else place
     return succeeds(trial, qdisc.netns, "tc", "qdisc", "del", "dev", device, *where)
 
 
 def settled_processes(trial: Trial) -> list[NodeProcess]:
     """Return the trial's processes once two readings agree: one that was just started has not its own name yet."""
-    deadline = time.monotonic() + max(_SECONDS, overload())
-    found = trial.site.processes()
-    while time.monotonic() < deadline:
+
+    def read() -> tuple[list[NodeProcess], list[NodeProcess]]:
+        earlier = trial.site.processes()
         time.sleep(_PAUSE)
-        earlier, found = found, trial.site.processes()
-        if earlier == found:
-            break
-    return found
+        return earlier, trial.site.processes()
+
+    return once(read, lambda found: found[0] == found[1], _SECONDS)[1]
 
 
 def added_processes(trial: Trial, before: Sequence[NodeProcess]) -> list[NodeProcess]:

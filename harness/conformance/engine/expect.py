@@ -104,14 +104,26 @@ def no_difference(differences: Iterable[Difference | NodeProcess], what: str) ->
         raise ViolationError(what, found)
 
 
+def nothing(found: Iterable[str], what: str) -> None:
+    """Demand that no names of things are found. `what` is the state that was wanted: "no file in the folder"."""
+    if names := ", ".join(sorted(found)):
+        raise ViolationError(what, names)
+
+
+def silent(execution: Execution) -> None:
+    """Demand that it has printed nothing on standard output."""
+    if execution.stdout.strip():
+        raise ViolationError("nothing on standard output", execution.stdout.decode(errors="replace"), execution)
+
+
 def any_case(written: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return an object with its keys in small letters: readers ignore the case of keys."""
     return {key.lower(): value for key, value in written.items() if value is not None}
 
 
-def result(execution: Execution, version: str) -> Result:
-    """Demand success and a result in the shape of `version`, and return it."""
-    succeeded(execution)
+def result(execution: Execution, version: str, what: str = "") -> Result:
+    """Demand success and a result in the shape of `version`, and return it. `what` names the execution's task."""
+    succeeded(execution, what)
     said = document(execution, "a result object on standard output")
     if said.get("cniVersion") != version:
         raise ViolationError(
@@ -128,7 +140,8 @@ def result(execution: Execution, version: str) -> Result:
 def ending(execution: Execution) -> str:
     """Return in words how it ended, and its output."""
     if execution.timed_out:
-        return f"hangs: no end after {_seconds(execution.seconds)} s"
+        decimals = 0 if execution.seconds >= _ROUNDED_FROM else 1
+        return f"hangs: no end after {execution.seconds:.{decimals}f} s"
     if execution.flooded:
         stream = "output" if len(execution.stdout) >= len(execution.stderr) else "error"
         return f"floods: more than {FLOOD} bytes on standard {stream}"
@@ -143,10 +156,6 @@ def _signal(number: int) -> str:
         return f"signal {number} ({signal.Signals(number).name})"
     except ValueError:  # a real-time signal
         return f"signal {number}"
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds:.0f}" if seconds >= _ROUNDED_FROM else f"{seconds:.1f}"
 
 
 def _said(execution: Execution) -> str:

@@ -82,6 +82,21 @@ def demand_no_device(trial: Trial, container: TrialContainer) -> None:
         raise NotApplicableError("ADD moves an interface of the node, which would end with the container")
 
 
+def attach_and_vanish(trial: Trial, container: TrialContainer, before: Snapshot, seen: TrialContainer) -> None:
+    """Attach a container whose namespace then goes without a DEL. `before` is the state, with `seen`, before.
+
+    Raises NotApplicableError if the plugins before leave something themselves, or ADD moves an interface of the node.
+    """
+    if trial.subject.before:
+        other = trial.new_container()
+        trial.prepare(other)
+        lose_namespace(other)
+        demand_of_others(trial, before, other, seen)
+    trial.attach(container)
+    demand_no_device(trial, container)
+    lose_namespace(container)
+
+
 def lose_files(trial: Trial) -> bool:
     """Remove the plugin's files below the node's /var/lib/cni, but none of the preparation; False if it has none."""
     # Files come before their folders.

@@ -2,16 +2,16 @@
 
 import json
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple, TypedDict
 
-from harness.conformance.subject import Subject
 from harness.libcni.execute import Execution, execution_of, inherited
-from harness.libcni.request import ContainerAttachment, request_config
+from harness.libcni.outcome import printed_json
+from harness.libcni.request import ContainerAttachment
 from harness.runtime.kubernetes import pod_cni_args
-from skel.strict_json import decode_json, decode_output
+from skel.strict_json import decode_json
 
 ABSENT: Final = object()
 """In place of a value: the key, or the variable, is absent."""
@@ -66,28 +66,6 @@ def environment_of(verb: str, container: TrialContainer | None, cni_path: str, c
     variables |= attachment_of(container).environment()
     variables |= changes.get("environ", {})
     return {name: str(value) for name, value in variables.items() if value is not ABSENT}
-
-
-def config_of(
-    subject: Subject,
-    verb: str,
-    container: TrialContainer | None,
-    valid: Sequence[TrialContainer] | None,
-    changes: Changes,
-) -> bytes:
-    """Return the configuration of a request, with the changes laid over it; these name a version and a prevResult."""
-    version = changes["version"]
-    ordinary = request_config(
-        replace(subject.network, cni_version=version),
-        subject.plugin,
-        attachment=attachment_of(container) if container else None,
-        valid_attachments=None if valid is None else [(each.container_id, each.ifname) for each in valid],
-    )
-    request: dict[str, object] = {"cniVersion": version} if verb == "VERSION" else json.loads(ordinary)
-    request["prevResult"] = changes["prev_result"]
-    request |= changes.get("config", {})
-    present = {key: value for key, value in request.items() if value is not ABSENT}
-    return json.dumps(present, separators=(",", ":")).encode()
 
 
 def attachment_of(container: TrialContainer | None) -> ContainerAttachment:
@@ -166,8 +144,5 @@ def corrected(execution: Execution, version: str) -> Execution:
 
 def json_object(output: bytes) -> dict[str, object] | None:
     """Return the one JSON object that a plugin printed or got; None for anything else."""
-    try:
-        document = decode_output(output)
-    except ValueError:
-        return None
+    document = printed_json(output)
     return document if isinstance(document, dict) else None

@@ -11,9 +11,9 @@ from harness.conformance.catalogue import check
 from harness.conformance.engine import expect
 from harness.conformance.engine.kernel import Address, links
 from harness.conformance.engine.requests import Changes, TrialContainer
-from harness.conformance.engine.trial import Trial, once
+from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
-from harness.libcni.execute import Execution
+from harness.overload import once
 from harness.snapshot import Difference, Snapshot
 from skel.result import Result
 
@@ -61,9 +61,7 @@ def round_trip(trial: Trial, when: str, **changes: Unpack[Changes]) -> Result:
 
 
 def _come_and_go(trial: Trial, container: TrialContainer, when: str, changes: Changes) -> Result:
-    added = trial.add(container, **changes)
-    expect.succeeded(added, f"ADD {when}")
-    result = expect.result(added, trial.version)
+    result = expect.result(trial.add(container, **changes), trial.version, f"ADD {when}")
     expect.succeeded(trial.delete(container, **changes), f"DEL {when}")
     trial.detach_others(container)
     return result
@@ -115,13 +113,21 @@ def demand_room(trial: Trial, attachments: int) -> None:
         raise NotApplicableError(f"the network holds only {held} of the {attachments} attachments that this takes")
 
 
-def demand_ordinary_add(trial: Trial, unusual: Execution) -> None:
-    """Demand, after an ADD of an unusual name that has failed, that the ADD of the trial's container succeeds.
+def attach_unusual(trial: Trial, container: TrialContainer) -> None:
+    """Attach a container of an unusual name; if that fails, demand first that the trial's container can be attached.
 
     An ADD that always fails is another check's finding, and its message may have the unusual name in it.
     """
-    if unusual.exit_code != 0:
+    added = trial.add(container)
+    if added.exit_code != 0:
         trial.attach()
+    expect.result(added, trial.version)
+
+
+def attach_also(trial: Trial, container: TrialContainer) -> None:
+    """ADD of a container's second interface. Raises NotApplicableError if it fails."""
+    if trial.add(container).exit_code != 0:
+        raise NotApplicableError("the plugin gives a container no second interface, which it may refuse")
 
 
 def clean_up(trial: Trial, container: TrialContainer) -> None:
@@ -221,8 +227,7 @@ def _usual_leftovers(trial: Trial) -> Counter[_Kind]:
         try:
             elsewhere.warm_up()
             before = elsewhere.snapshot()
-            elsewhere.attach()
-            elsewhere.detach()
+            elsewhere.come_and_go()
         except (ViolationError, NotApplicableError):
             return Counter()
         known[trial.version] = Counter(map(_kind_of, settled(elsewhere, before)))

@@ -3,6 +3,7 @@
 A socket belongs to the netns that its thread was in when it was made, so only that thread has to change its netns.
 """
 
+import errno
 import socket
 import threading
 import time
@@ -14,7 +15,7 @@ from typing import Final, Self
 from harness.conformance.engine.outside_changes import require
 from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, SlowError, ViolationError
-from harness.overload import overload
+from harness.overload import once, overload
 from netlink.namespace import entered, open_namespace
 
 NODE_ADDRESS: Final = "192.0.2.1"
@@ -25,7 +26,6 @@ _SECONDS: Final = 3.0
 """The timeout of a connection: packets that are dropped give no answer."""
 _ANSWER_SECONDS: Final = 5.0
 """How long a bridge and an IPv6 address may take until they work."""
-_PAUSE: Final = 0.1
 _CLOSED_PORT: Final = 9
 _TRANSFER_SECONDS: Final = 30.0
 _CHUNK: Final = 1 << 16
@@ -68,19 +68,13 @@ def linked_machine(trial: Trial, link: str, of_node: str, own: str) -> str:
 
 def host_answers(netns: str, address: str) -> bool:
     """Tell whether a host answers a connection from a namespace: it takes or refuses it (RFC 9293, 3.10.7)."""
-    deadline = time.monotonic() + _ANSWER_SECONDS * overload()
-    while True:
+
+    def answers() -> bool:
         with _client(netns, family=_family(address)) as asking:
-            try:
-                asking.connect((address, _CLOSED_PORT))
-            except ConnectionRefusedError:
-                return True
-            except OSError:
-                if time.monotonic() > deadline:
-                    return False
-            else:
-                return True
-        time.sleep(_PAUSE)
+            code = asking.connect_ex((address, _CLOSED_PORT))
+        return code in {0, errno.ECONNREFUSED}
+
+    return once(answers, bool, _ANSWER_SECONDS * overload())
 
 
 def answered(pod: str, port: int, client: str, address: str, asked_port: int) -> bool:
@@ -220,10 +214,8 @@ class _Packets:
 
     def arrive(self) -> bool:
         """Tell whether a packet that is sent from now on is answered, within seconds."""
-        sent, deadline = self._sent, time.monotonic() + _FLOW_BEGINS * overload()
-        while self._answered <= sent and time.monotonic() < deadline:
-            time.sleep(_EVERY)
-        return self._answered > sent
+        sent = self._sent
+        return once(lambda: self._answered > sent, bool, _FLOW_BEGINS * overload())
 
     def _ask(self) -> None:
         while not self._ended.wait(_EVERY):

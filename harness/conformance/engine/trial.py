@@ -1,14 +1,14 @@
 """One check's own node, and the plugin under test on it: its verbs, with the changes that a check makes."""
 
 import errno
-import time
+import json
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Final, Self, TypeVar, Unpack
+from typing import Final, Self, Unpack
 
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.engine import expect
@@ -19,7 +19,6 @@ from harness.conformance.engine.requests import (
     Changes,
     TrialContainer,
     attachment_of,
-    config_of,
     corrected,
     environment_of,
     execute,
@@ -28,23 +27,18 @@ from harness.conformance.finding import PredecessorError, UnexecutableError, Vio
 from harness.conformance.subject import LOOPBACK, Profile, Subject
 from harness.libcni.execute import Execution, Executor, PluginError
 from harness.libcni.networks import PluginConfig
+from harness.libcni.outcome import printed_json
 from harness.libcni.request import request_config
-from harness.overload import overload
 from harness.runtime.site import Site, symbolic_links
 from harness.snapshot import Difference, Snapshot
 from netlink.namespace import open_namespace
 from netlink.rtnl import Rtnl
 from skel.errors import CniError
 from skel.result import Result
-from skel.strict_json import decode_output
 from skel.versions import SUPPORTED, VERB_SINCE, at_least
-
-_T = TypeVar("_T")
 
 LOOPBACK_INDEX: Final = 1
 """The same in every network namespace."""
-_PAUSE: Final = 0.05
-"""Seconds between two readings."""
 _THREADS: Final = 16
 """As many as the checks of concurrency execute plugins at once."""
 _OF_THE_MACHINE: Final = (errno.E2BIG, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ETXTBSY)
@@ -194,7 +188,7 @@ class Trial:
         if verb == "ADD" and execution.exit_code == 0 and self.options.corrects_version and "version" not in changes:
             execution = corrected(execution, self.version)
         if verb == "ADD" and container is not None and execution.exit_code == 0:
-            self._results[container] = _json(execution.stdout)
+            self._results[container] = printed_json(execution.stdout)
         return execution
 
     def prepare(self, container: TrialContainer) -> None:
@@ -240,9 +234,12 @@ class Trial:
 
     def warm_up(self) -> None:
         """Attach and detach another container, so that everything that containers share exists."""
-        other = self.new_container()
-        self.attach(other)
-        self.detach(other)
+        self.come_and_go(self.new_container())
+
+    def come_and_go(self, container: TrialContainer | None = None) -> None:
+        """Attach a container and detach it, and demand that both succeed."""
+        self.attach(container)
+        self.detach(container)
 
     # The state afterwards
 
@@ -259,17 +256,13 @@ class Trial:
 
     @contextmanager
     def unchanged(self, when: str, *containers: TrialContainer) -> Iterator[None]:
-        """Demand that the block leaves the node and this container (or these) as they were, as `demand_same` does."""
+        """Demand that the block leaves the node and this container (or these) as they were.
+
+        Raises ViolationError if something has appeared, disappeared or changed. `when` names the moment: "after DEL".
+        """
         before = self.snapshot(*containers)
         yield
-        self.demand_same(before, self.snapshot(*containers), when)
-
-    def demand_same(self, before: Snapshot, after: Snapshot, when: str) -> None:
-        """Raise ViolationError if something has appeared, disappeared or changed between the two.
-
-        `when` names the moment: "after DEL".
-        """
-        expect.no_difference(self.leftovers(before, after), f"a node as it was before, {when}")
+        expect.no_difference(self.leftovers(before, self.snapshot(*containers)), f"a node as it was before, {when}")
 
     def _execute_other(
         self, plugin: PluginConfig, verb: str, container: TrialContainer, prev_result: object
@@ -283,9 +276,19 @@ class Trial:
     def _config(
         self, verb: str, container: TrialContainer | None, valid: Sequence[TrialContainer] | None, changes: Changes
     ) -> bytes:
+        """Return the configuration of a request, with the changes laid over it."""
         version = changes.get("version", self.version)
-        usual: Changes = {"version": version, "prev_result": self._ordinary_prev_result(verb, container, version)}
-        return config_of(self.subject, verb, container, valid, {**usual, **changes})
+        ordinary = request_config(
+            replace(self.subject.network, cni_version=version),
+            self.subject.plugin,
+            attachment=attachment_of(container) if container else None,
+            valid_attachments=None if valid is None else [(each.container_id, each.ifname) for each in valid],
+        )
+        request: dict[str, object] = {"cniVersion": version} if verb == "VERSION" else json.loads(ordinary)
+        request["prevResult"] = changes.get("prev_result", self._ordinary_prev_result(verb, container, version))
+        request |= changes.get("config", {})
+        present = {key: value for key, value in request.items() if value is not ABSENT}
+        return json.dumps(present, separators=(",", ":")).encode()
 
     def _ordinary_prev_result(self, verb: str, container: TrialContainer | None, version: str) -> object:
         found: object = None
@@ -294,21 +297,3 @@ class Trial:
         elif container is not None and verb != "ADD" and at_least(version, VERB_SINCE["CHECK"]):
             found = self._results.get(container, self._prev_results.get(container))
         return ABSENT if found is None else found
-
-
-def once(read: Callable[[], _T], is_settled: Callable[[_T], bool], seconds: float) -> _T:
-    """Return a reading as soon as it is settled, or the one after `seconds`, which are more on a busy machine."""
-    began = time.monotonic()
-    found = read()
-    while not is_settled(found) and time.monotonic() < began + max(seconds, overload()):
-        time.sleep(_PAUSE)
-        found = read()
-    return found
-
-
-def _json(output: bytes) -> object:
-    try:
-        found: object = decode_output(output)
-    except ValueError:
-        return None
-    return found
