@@ -112,7 +112,6 @@ def conformance_run(
     """
     from harness.cli.defaults import select_networks
     from harness.conformance.check_options import CheckOptions
-    from harness.conformance.checks import all_checks
     from harness.conformance.engine.run import ConformanceRun
     from harness.conformance.known_failures import NOTHING_KNOWN
     from harness.conformance.subject import Profile, subjects_of
@@ -150,7 +149,6 @@ def conformance_run(
         yield ConformanceRun(
             networks=networks,
             checks=options.checks(),
-            catalogue=all_checks(),
             state_dir=settings.state_dir,
             options=of_checks,
             plugins=options.plugins,

@@ -103,6 +103,8 @@ class Finding(NamedTuple):
     """The reason in the file of known failures that has this finding, or empty."""
     kept: KeptNode | None = None
     """The node, if it stays for a look."""
+    violation: ViolationError | None = None
+    """The violation behind a failure or a warning."""
 
     @property
     def is_intermittent(self) -> bool:

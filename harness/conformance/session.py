@@ -131,9 +131,7 @@ class _Suite:
             subject = with_delegates(subject, self._folder, self._options)
             # Items may be selected alone: only the cause that concerns nearly all of them may have one skipped.
             options, causes = self._options.for_next_plugin(), PREREQUISITES[:1]
-            self._examiners[label] = Examiner(
-                subject, all_checks(), state_dir=self._folder, options=options, causes=causes
-            )
+            self._examiners[label] = Examiner(subject, state_dir=self._folder, options=options, causes=causes)
         return self._examiners[label]
 
 

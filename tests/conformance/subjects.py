@@ -88,7 +88,7 @@ class Unusual(NamedTuple):
 
 def run_check(check: Check, subject: Subject, *, state_dir: Path, options: CheckOptions) -> Finding:
     """Run one check once, and judge it by itself: no other check is its cause."""
-    return attempt(check, subject, state_dir=state_dir, options=options).finding
+    return attempt(check, subject, state_dir=state_dir, options=options)
 
 
 def _header(path: Path) -> dict[str, str]:

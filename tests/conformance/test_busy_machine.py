@@ -8,7 +8,7 @@ import pytest
 
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.checks import all_checks
-from harness.conformance.engine import examiner, pace
+from harness.conformance.engine import examiner
 from harness.conformance.engine.examiner import Examiner
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.subject import Profile
@@ -35,7 +35,7 @@ def version_result(body: str, sound: Path, folder: Path, timeout: float) -> Find
     path.chmod(0o755)
     bin_dir = install(Faulty(path, "", (), Profile.INTERFACE, "bridge"), sound, folder / "bin")
     tested = subject(Profile.INTERFACE, bin_dir)
-    examining = Examiner(tested, all_checks(), state_dir=folder / "state", options=CheckOptions(timeout=timeout))
+    examining = Examiner(tested, state_dir=folder / "state", options=CheckOptions(timeout=timeout))
     return examining.find(CHECKS["version-result"])
 
 
@@ -58,12 +58,12 @@ def test_violation_on_a_busy_machine_is_a_finding_if_it_comes_back_and_is_not_of
 
 @pytest.mark.sudo
 def test_slowness_is_measured_and_leaves_nothing(tmp_path: Path) -> None:
-    assert pace.slowness(tmp_path / "state") >= 1.0
+    assert examiner.slowness(tmp_path / "state") >= 1.0
     assert list((tmp_path / "state").glob("nodes/*")) == []
 
 
 def test_work_alone_begins_when_no_other_work_goes_on_and_lets_none_begin() -> None:
-    quiet, events = pace.Quiet(), list[str]()
+    quiet, events = examiner.Quiet(), list[str]()
     beside, go_on = threading.Event(), threading.Event()
 
     def work_beside() -> None:

@@ -114,7 +114,6 @@ def found(tested: Subject, names: Sequence[str], folder: Path, *, repeat: int = 
     findings = examine(
         tested,
         wanted,
-        catalogue=all_checks(),
         state_dir=folder / "state",
         options=CheckOptions(timeout=HANG),
         repeat=repeat,
@@ -218,7 +217,7 @@ def test_a_second_del_that_fails_explains_no_first_one(sound_bin_dir: Path, tmp_
 def test_a_check_waits_for_its_cause_that_another_thread_examines(sound_bin_dir: Path, tmp_path: Path) -> None:
     script = GC_FAILS_SLOWLY.replace("FOLDER", str(tmp_path))
     tested = subject(Profile.IPAM, plugin(script, sound_bin_dir, tmp_path, Profile.IPAM))
-    examiner = Examiner(tested, all_checks(), state_dir=tmp_path / "state", options=CheckOptions(timeout=HANG))
+    examiner = Examiner(tested, state_dir=tmp_path / "state", options=CheckOptions(timeout=HANG))
     examiner.find(CHECKS["add-prints-result"])
     with ThreadPoolExecutor(2) as pool:
         cause = pool.submit(examiner.find, CHECKS["gc-of-nothing"])
@@ -317,9 +316,7 @@ def test_an_add_that_does_not_end_as_it_should_says_how(
 def findings_of(bin_dir: Path, folder: Path, options: CheckOptions) -> list[Finding]:
     document = {"cniVersions": ["0.4.0", "1.1.0"], "name": "net", "plugins": [{"type": "bridge", "bridge": "cf0"}]}
     network = parse_network_list(json.dumps(document).encode())
-    run = ConformanceRun(
-        networks=[network], checks=FEW, catalogue=all_checks(), state_dir=folder / "state", options=options
-    )
+    run = ConformanceRun(networks=[network], checks=FEW, state_dir=folder / "state", options=options)
     return run.findings_of([bin_dir])
 
 
@@ -354,9 +351,7 @@ exec {SOUND_ONE}
 
     def find(timeout: float) -> dict[str, Finding] | None:
         (tmp_path / "executions").unlink(missing_ok=True)
-        findings = examine(
-            tested, wanted, catalogue=all_checks(), state_dir=tmp_path / "state", options=CheckOptions(timeout=timeout)
-        )
+        findings = examine(tested, wanted, state_dir=tmp_path / "state", options=CheckOptions(timeout=timeout))
         by_id = {each.check.id: each for each in findings}
         return by_id if by_id["status-not-relied-on"].outcome is Outcome.PASS else None
 
@@ -424,10 +419,7 @@ def test_a_fault_is_hidden_by_no_other_finding_than_its_own(
     options = CheckOptions(timeout=6.0 if faulty.hangs else HANG, kills=5)
     wanted = [CHECKS[name] for name in faulty.caught_by]
 
-    findings = {
-        each.check.id: each
-        for each in examine(spoiled, wanted, catalogue=all_checks(), state_dir=tmp_path / "state", options=options)
-    }
+    findings = {each.check.id: each for each in examine(spoiled, wanted, state_dir=tmp_path / "state", options=options)}
 
     assert failed(findings) & set(faulty.caught_by)
     assert all(cause in faulty.caught_by for cause in unexamined(findings).values()), unexamined(findings)

@@ -101,9 +101,7 @@ def test_sound_plugin_passes_checks_that_were_weaker(
 ) -> None:
     tested = subject(profile, sound_bin_dir, version)
 
-    findings = examine(
-        tested, WEAKER, catalogue=all_checks(), state_dir=tmp_path, options=CheckOptions(timeout=HANG), jobs=2
-    )
+    findings = examine(tested, WEAKER, state_dir=tmp_path, options=CheckOptions(timeout=HANG), jobs=2)
 
     blamed = {
         each.check.id: each.detail for each in findings if each.outcome not in {Outcome.PASS, Outcome.NOT_APPLICABLE}

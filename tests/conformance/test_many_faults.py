@@ -34,9 +34,7 @@ def test_nine_faults_have_nine_findings(sound_bin_dir: Path, tmp_path: Path) -> 
     spoiled = subject(faulty.profile, install(faulty, sound_bin_dir, tmp_path / "bin"))
     wanted = [check for check in all_checks() if check.id in faulty.caught_by]
 
-    findings = examine(
-        spoiled, wanted, catalogue=all_checks(), state_dir=tmp_path / "state", options=CheckOptions(timeout=HANG)
-    )
+    findings = examine(spoiled, wanted, state_dir=tmp_path / "state", options=CheckOptions(timeout=HANG))
 
     found = {each.check.id: each for each in findings}
     assert {*SAID} == {*found} == {*faulty.caught_by}

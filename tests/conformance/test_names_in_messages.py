@@ -29,7 +29,6 @@ def test_checks_of_unusual_names_are_not_examined(tmp_path: Path) -> None:
     found = examine(
         subject(Profile.INTERFACE, tmp_path / "bin"),
         wanted,
-        catalogue=all_checks(),
         state_dir=tmp_path / "state",
         options=CheckOptions(timeout=HANG),
     )

@@ -29,7 +29,7 @@ def test_one_fault_has_few_findings_and_its_own_first(faulty: Faulty, sound_bin_
     spoiled = subject(faulty.profile, install(faulty, sound_bin_dir, tmp_path / "bin"), plugin=faulty.plugin)
     options = CheckOptions(timeout=6.0 if faulty.hangs else HANG, kills=5)
 
-    findings = examine(spoiled, all_checks(), catalogue=all_checks(), state_dir=tmp_path / "state", options=options)
+    findings = examine(spoiled, all_checks(), state_dir=tmp_path / "state", options=options)
 
     failed = [each.check.id for each in findings if each.outcome in {Outcome.FAIL, Outcome.WARN}]
     assert failed[0] in faulty.caught_by, failed

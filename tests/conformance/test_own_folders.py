@@ -44,9 +44,7 @@ def find(script: str, names: set[str], sound: Path, folder: Path, *watched: Path
     stateful = Unusual(path, "", (), (), Profile.INTERFACE, "bridge", "", "")
     tested = subject(Profile.INTERFACE, install(stateful, sound, folder / "bin"))
     wanted = [check for check in all_checks() if check.id in names]
-    found = examine(
-        tested, wanted, catalogue=all_checks(), state_dir=folder / "state", options=CheckOptions(HANG, watched), jobs=3
-    )
+    found = examine(tested, wanted, state_dir=folder / "state", options=CheckOptions(HANG, watched), jobs=3)
     return {each.check.id: each for each in found}
 
 

@@ -65,10 +65,7 @@ def find(
     plugin: Mapping[str, object], names: tuple[str, ...], folder: Path, options: CheckOptions
 ) -> dict[str, Finding]:
     wanted = [CHECKS[name] for name in names]
-    return {
-        each.check.id: each
-        for each in examine(subject(plugin), wanted, catalogue=all_checks(), state_dir=folder, options=options)
-    }
+    return {each.check.id: each for each in examine(subject(plugin), wanted, state_dir=folder, options=options)}
 
 
 @pytest.mark.parametrize("plugin", [MACVLAN, HOST_DEVICE], ids=lambda plugin: plugin["type"])

@@ -60,7 +60,7 @@ def test_both_faults_of_a_plugin_are_found(pair: tuple[str, str], sound_bin_dir:
     wanted = [CHECKS[name] for name in dict.fromkeys((*outer.caught_by, *inner.caught_by))]
     options = CheckOptions(timeout=HANG, kills=5)
 
-    findings = examine(spoiled, wanted, catalogue=all_checks(), state_dir=tmp_path / "state", options=options)
+    findings = examine(spoiled, wanted, state_dir=tmp_path / "state", options=options)
 
     failed = {each.check.id for each in findings if each.outcome in {Outcome.FAIL, Outcome.WARN}}
     assert failed & {*outer.caught_by}, failed

@@ -23,6 +23,8 @@ from tests.noted_places import assert_nothing_left, made_places, noting, outcome
 
 pytestmark = pytest.mark.sudo
 
+all_checks()  # a run needs those that others depend on
+
 
 @pytest.fixture
 def cli(make_cli: Callable[[Path], Cli], direct_bin_dir: Path, tmp_path: Path) -> Cli:
@@ -105,7 +107,7 @@ def test_check_that_raises_is_an_error_and_the_others_run(direct_bin_dir: Path, 
     subject = replace(findings.subject(), plugin=plugin, bin_dirs=(direct_bin_dir,))
     wanted = [replace(findings.check("odd"), run=careless), findings.check("last")]
 
-    odd, last = examine(subject, wanted, catalogue=all_checks(), state_dir=tmp_path, options=CheckOptions())
+    odd, last = examine(subject, wanted, state_dir=tmp_path, options=CheckOptions())
 
     assert (odd.outcome, odd.detail, odd.expected) == (Outcome.ERROR, "KeyError: 'ips'", "")
     assert re.search(r"^Traceback .* in careless\n.*\nKeyError: 'ips'$", odd.got, re.DOTALL)
@@ -119,7 +121,7 @@ def test_node_that_cannot_be_made_is_an_error_finding(direct_bin_dir: Path, tmp_
     (tmp_path / "file").touch()
     wanted, state_dir = [findings.check("any")], tmp_path / "file"
 
-    [finding] = examine(subject, wanted, catalogue=all_checks(), state_dir=state_dir, options=CheckOptions())
+    [finding] = examine(subject, wanted, state_dir=state_dir, options=CheckOptions())
 
     assert finding.outcome is Outcome.ERROR
     assert str(tmp_path / "file") in finding.got

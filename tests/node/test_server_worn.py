@@ -165,7 +165,6 @@ def test_a_worn_worker_passes_the_checks(plugin: str, part: int, node: Node, tmp
         found = examine(
             subject,
             mine,
-            catalogue=all_checks(),
             state_dir=tmp_path / "state",
             options=CheckOptions(timeout=HANG),
             jobs=2,

@@ -58,9 +58,7 @@ def violated(name: str, version: str, fail_on: FailOn, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(module, "Trial", FakeTrial)
     options = CheckOptions(threshold=Threshold(fail_on))
-    return attempt(
-        replace(CHECKS[name], run=violate), bridge(version), state_dir=Path("/nowhere"), options=options
-    ).finding
+    return attempt(replace(CHECKS[name], run=violate), bridge(version), state_dir=Path("/nowhere"), options=options)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +76,7 @@ def violated(name: str, version: str, fail_on: FailOn, monkeypatch: pytest.Monke
 def test_check_does_not_apply_before_its_sentence(name: str, version: str, since: str) -> None:
     tested = bridge(version)
 
-    found = attempt(CHECKS[name], tested, state_dir=Path("/nowhere"), options=CheckOptions()).finding
+    found = attempt(CHECKS[name], tested, state_dir=Path("/nowhere"), options=CheckOptions())
 
     assert found.outcome is Outcome.NOT_APPLICABLE
     assert found.detail == f"the configuration is of version {version}, and this came with {since}"
@@ -127,10 +125,7 @@ def test_weaker_check_is_not_of_core(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_weaker_check_is_left_out_if_only_more_binding_ones_are_wanted(tmp_path: Path) -> None:
     options = CheckOptions(threshold=Threshold(level=Level.MUST))
 
-    assert (
-        examine(bridge("0.3.1"), [CHECKS["del-twice"]], catalogue=all_checks(), state_dir=tmp_path, options=options)
-        == []
-    )
+    assert examine(bridge("0.3.1"), [CHECKS["del-twice"]], state_dir=tmp_path, options=options) == []
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from harness.conformance.catalogue import Check
 from harness.conformance.check_options import CheckOptions, HangingError, StoppedError
@@ -31,14 +31,7 @@ _WAIT: Final = 3.0
 """Seconds on a quiet machine; an execution that takes longer has waited for something."""
 
 
-class Attempt(NamedTuple):
-    """A finding, and the violation behind it, if that is what the check found."""
-
-    finding: Finding
-    violation: ViolationError | None = None
-
-
-def attempt(check: Check, subject: Subject, *, state_dir: Path, options: CheckOptions) -> Attempt:
+def attempt(check: Check, subject: Subject, *, state_dir: Path, options: CheckOptions) -> Finding:
     """Run one check on a node of its own, which is then removed or kept; an unforeseen error is a finding, too.
 
     The finding's check has its level in the version of the configuration.
@@ -49,12 +42,11 @@ def attempt(check: Check, subject: Subject, *, state_dir: Path, options: CheckOp
     level = check.level_in(version)
     if level is None:
         why = f"the configuration is of version {version}, and this came with {check.since}"
-        return Attempt(Finding(check, subject, Outcome.NOT_APPLICABLE, 0.0, why))
+        return Finding(check, subject, Outcome.NOT_APPLICABLE, 0.0, why)
     check = replace(check, level=level)
     finding = Finding(check, subject, Outcome.PASS, 0.0)
     executions: Sequence[Execution] = ()
     trial: Trial | None = None
-    found: ViolationError | None = None
     try:
         with Trial.on_new_node(subject, state_dir, options) as trial, kept_on_failure(trial):
             executions = trial.executions
@@ -70,7 +62,6 @@ def attempt(check: Check, subject: Subject, *, state_dir: Path, options: CheckOp
             outcome = Outcome.ERROR if check.id == ORDINARY_ADD else Outcome.NOT_EXAMINED
             finding = finding._replace(outcome=outcome, detail=f"needs real root: in a user namespace it says {words}")
         else:
-            found = violation
             finding = _violated(finding, violation, executions, options.threshold)
     except HangingError as error:
         finding = not_examined(finding, error.cause, str(error))
@@ -78,7 +69,7 @@ def attempt(check: Check, subject: Subject, *, state_dir: Path, options: CheckOp
         finding = _broken_off(finding, error, executions)
     kept = kept_node(trial) if trial is not None else None
     seconds = time.monotonic() - clock
-    return Attempt(finding._replace(seconds=seconds, transcript=tuple(executions), kept=kept), found)
+    return finding._replace(seconds=seconds, transcript=tuple(executions), kept=kept)
 
 
 def not_examined(finding: Finding, cause: str, why: str) -> Finding:
@@ -88,17 +79,10 @@ def not_examined(finding: Finding, cause: str, why: str) -> Finding:
     return made._replace(transcript=finding.transcript)
 
 
-def on_busy_machine(finding: Finding, slow: float) -> Finding:
-    """Return the finding of a check that a busy machine keeps from judging; it is `slow` times slower than usual."""
-    return not_examined(finding, "", f"it is busy, {slow:.0f} times slower than usual")
-
-
-def took_too_long(made: Attempt, slow: float) -> bool:
+def involves_time(violation: ViolationError, transcript: Sequence[Execution], slow: float) -> bool:
     """Tell whether a violation involves time on a machine that is `slow` times slower: a limit, or a plugin's wait."""
-    if made.violation is None:
-        return False
-    shown = made.violation.execution or (made.finding.transcript[-1] if made.finding.transcript else None)
-    return made.violation.is_of_time or (shown is not None and (shown.timed_out or shown.seconds > _WAIT * slow))
+    shown = violation.execution or (transcript[-1] if transcript else None)
+    return violation.is_of_time or (shown is not None and (shown.timed_out or shown.seconds > _WAIT * slow))
 
 
 def _run(check: Check, trial: Trial) -> str:
@@ -123,6 +107,7 @@ def _violated(
         got=violation.got,
         expected=violation.expected,
         failed_runs=1,
+        violation=violation.with_traceback(None),  # the frames would keep the node
     )
 
 

@@ -7,12 +7,12 @@ if their failed calls end alike, whatever their containers, addresses and times 
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from harness.conformance.catalogue import Check
 from harness.conformance.engine import expect
-from harness.conformance.engine.attempt import ORDINARY_ADD, Attempt
-from harness.conformance.finding import Outcome, ViolationError
+from harness.conformance.engine.attempt import ORDINARY_ADD
+from harness.conformance.finding import Finding, Outcome, ViolationError
 from harness.libcni.execute import Execution
 from skel.errors import CniError
 from skel.result import Result
@@ -22,18 +22,13 @@ NUMBERS: Final = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*")
 _DIFFERENCE: Final = re.compile(r"[-+~] \w+: ")
 """The beginning of a difference of a node, in words."""
 RESULT_VERSION: Final = "add-repeats-cni-version"
-
-
-class FailedCall(NamedTuple):
-    """A failed execution: its verb and its ending, in words without numbers."""
-
-    verb: str
-    ending: str
+FailedCall: TypeAlias = tuple[str, str]
+"""A failed execution: its verb and its ending, in words without numbers."""
 
 
 def failed_calls(executions: Iterable[Execution]) -> set[FailedCall]:
     """Return the failed calls among these executions; those that succeed with a valid result have none."""
-    return {FailedCall(execution.verb, ending) for execution in executions for ending in _endings(execution)}
+    return {(execution.verb, ending) for execution in executions for ending in _endings(execution)}
 
 
 def leftovers_in(got: str) -> frozenset[str]:
@@ -102,50 +97,50 @@ class Prerequisite(NamedTuple):
     of_first: bool = False
     """Only the first execution of the verb is an ordinary one, so only its failure explains others."""
 
-    def concerns(self, effect: Attempt) -> bool:
+    def concerns(self, effect: Finding) -> bool:
         """Tell whether another check's outcome may follow from this one's, so that it is worth a run."""
         violation = effect.violation
         if violation is None:
-            passed = effect.finding.outcome is Outcome.PASS
+            passed = effect.outcome is Outcome.PASS
             executions = self._executions(effect)
             return passed and self.is_answer and bool(executions) and all(failed_calls([each]) for each in executions)
         named = violation.follows == self.check
         return named or self._is_needed(effect) or bool(self._seen(effect)) or bool(self._left(effect))
 
-    def explains(self, cause: Attempt, effect: Attempt) -> bool:
+    def explains(self, cause: Finding, effect: Finding) -> bool:
         """Tell whether the fault that its check has found is the fault of another check, which it concerns."""
-        if cause.finding.outcome not in {Outcome.FAIL, Outcome.WARN}:
+        if cause.outcome not in {Outcome.FAIL, Outcome.WARN}:
             return False
         if effect.violation is not None and effect.violation.follows == self.check:
             return True
-        known = failed_calls(self._executions(cause)[:1] if self.of_first else cause.finding.transcript)
+        known = failed_calls(self._executions(cause)[:1] if self.of_first else cause.transcript)
         if effect.violation is None:
             return all(failed_calls([each]) & known for each in self._executions(effect))
         if self.of_first:
-            every = failed_calls(cause.finding.transcript)
+            every = failed_calls(cause.transcript)
             return bool(self._seen(effect) & known) or self._lacks(effect, cause, every)
         left = self._left(effect)
-        explained = bool(left) and left <= leftovers_in(cause.finding.got)
+        explained = bool(left) and left <= leftovers_in(cause.got)
         return bool(self._seen(effect) & known) or explained or self._lacks(effect, cause, known)
 
-    def _lacks(self, effect: Attempt, cause: Attempt, known: set[FailedCall]) -> bool:
+    def _lacks(self, effect: Finding, cause: Finding, known: set[FailedCall]) -> bool:
         """Tell whether a check that needs this one lacks it: both fail in the same way, or the effect's calls do."""
         if not self._is_needed(effect):
             return False
         alike = _is_refusal(effect.violation) == _is_refusal(cause.violation)
         return alike or bool(failed_calls(self._executions(effect)) & known)
 
-    def _is_needed(self, effect: Attempt) -> bool:
+    def _is_needed(self, effect: Finding) -> bool:
         """Tell whether a check declares that it needs this one, and was violated in the verb that this one is about."""
         shown = effect.violation.execution if effect.violation else None
-        return self.check in effect.finding.check.needs and (shown is None or shown.verb == self.verb)
+        return self.check in effect.check.needs and (shown is None or shown.verb == self.verb)
 
-    def _executions(self, effect: Attempt) -> list[Execution]:
-        return [each for each in effect.finding.transcript if each.verb == self.verb]
+    def _executions(self, effect: Finding) -> list[Execution]:
+        return [each for each in effect.transcript if each.verb == self.verb]
 
-    def _seen(self, effect: Attempt) -> set[FailedCall]:
+    def _seen(self, effect: Finding) -> set[FailedCall]:
         """Return the failed calls of a violation that this prerequisite may explain."""
-        executions = list(effect.finding.transcript)
+        executions = list(effect.transcript)
         if self.after_del:
             deleted = [number for number, each in enumerate(executions) if each.verb == "DEL"]
             executions = executions[deleted[0] :] if deleted else []
@@ -154,11 +149,11 @@ class Prerequisite(NamedTuple):
             executions.append(shown)  # it may be of another node, as in the check that kills the plugin
         if self.verb != "ADD" and shown is not None:
             executions = [shown]  # an ADD that fails spoils everything; of other verbs, only the one that is blamed
-        return {each for each in failed_calls(executions) if each.verb == self.verb}
+        return {(verb, ending) for verb, ending in failed_calls(executions) if verb == self.verb}
 
-    def _left(self, effect: Attempt) -> frozenset[str]:
+    def _left(self, effect: Finding) -> frozenset[str]:
         """Return the differences of the node that a violation names, if this verb was the last one."""
-        executions = effect.finding.transcript
+        executions = effect.transcript
         if effect.violation is None or not executions or executions[-1].verb != self.verb:
             return frozenset()
         return leftovers_in(effect.violation.got)
@@ -221,8 +216,6 @@ def prerequisites_of(check: str) -> tuple[Prerequisite, ...]:
     names = [each.check for each in PREREQUISITES]
     position = names.index(check)
     verb = PREREQUISITES[position].verb
-    return (
-        ()
-        if not position
-        else tuple(each for number, each in enumerate(PREREQUISITES) if number < position or each.verb != verb)
-    )
+    if not position:
+        return ()
+    return tuple(each for number, each in enumerate(PREREQUISITES) if number < position or each.verb != verb)

@@ -14,7 +14,6 @@ from harness.conformance.engine.attempt import without_node
 from harness.conformance.engine.discovery import in_common_version, with_delegates, with_profile
 from harness.conformance.engine.examiner import Examiner
 from harness.conformance.engine.prerequisites import NUMBERS, causes_first
-from harness.conformance.engine.requests import TrialContainer
 from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import Finding, NotApplicableError, ViolationError
 from harness.conformance.known_failures import NOTHING_KNOWN, KnownFailures
@@ -31,7 +30,6 @@ def examine(  # noqa: PLR0913 -- the checks of a plugin, and how they are run
     subject: Subject,
     checks: Sequence[Check],
     *,
-    catalogue: Sequence[Check],
     state_dir: Path,
     options: CheckOptions,
     jobs: int = 1,
@@ -44,14 +42,14 @@ def examine(  # noqa: PLR0913 -- the checks of a plugin, and how they are run
 
     Checks whose level in the subject's version is less binding than the options' least binding one are left out. The
     findings are in the order of the checks, causes of others first. If one is not examined because of a check that was
-    not wanted, that one's finding is among them, too. `catalogue` has every check, also the causes of findings.
-    Failures that are `known` are marked. `progress` gets each finding, its number and the number of checks. `found` is
-    extended by the findings, also by those of a run that is stopped, or ends by an error. Raises PreparationError.
+    not wanted, that one's finding is among them, too. Failures that are `known` are marked. `progress` gets each
+    finding, its number and the number of checks. `found` is extended by the findings, also by those of a run that is
+    stopped, or ends by an error. Raises PreparationError.
     """
     wanted = causes_first(
         check for check in checks if subject.profile in check.profiles and _has_level(check, subject, options)
     )
-    examiner = Examiner(subject, catalogue, state_dir=state_dir, options=options, repeat=repeat)
+    examiner = Examiner(subject, state_dir=state_dir, options=options, repeat=repeat)
     numbers = count(1)
     made: dict[str, Finding] = {}
 
@@ -92,14 +90,12 @@ def _has_level(check: Check, subject: Subject, options: CheckOptions) -> bool:
 class ConformanceRun:
     """Examines suites, one after the other: `checks` on the plugins of `networks`, only of `plugins` if any are named.
 
-    `catalogue` has every check. `jobs` checks run at once, each `repeat` times. Failures that are `known` are
-    marked. `progress` gets each finding, its number and the number of its plugin's checks. `remark`
-    gets the remarks that are not findings.
+    `jobs` checks run at once, each `repeat` times. Failures that are `known` are marked. `progress` gets each finding,
+    its number and the number of its plugin's checks. `remark` gets the remarks that are not findings.
     """
 
     networks: Sequence[NetworkList]
     checks: Sequence[Check]
-    catalogue: Sequence[Check]
     state_dir: Path
     options: CheckOptions
     plugins: Sequence[str] = ()
@@ -145,7 +141,6 @@ class ConformanceRun:
                 examine(
                     profiled,
                     self.checks,
-                    catalogue=self.catalogue,
                     state_dir=self.state_dir,
                     options=options,
                     jobs=self.jobs,
@@ -207,20 +202,15 @@ def permanent_objects(subject: Subject, state_dir: Path, options: CheckOptions) 
             trial.prepare(trial.container)
             trial.detach_others(trial.container)  # their own runs list their objects
             before, (first, second) = trial.snapshot(), (trial.new_container(), trial.new_container())
-            _come_and_go(trial, first)
+            trial.come_and_go(first)
             between = trial.snapshot()
-            _come_and_go(trial, second)
+            trial.come_and_go(second)
         except (ViolationError, NotApplicableError):
             return ()
         after = trial.snapshot()
         again = {_pattern(each) for each in trial.leftovers(between, after)}
         left = [each for each in trial.leftovers(before, after) if each.place == _NODE]
     return tuple(_descriptions([each for each in left if _pattern(each) not in again]))
-
-
-def _come_and_go(trial: Trial, container: TrialContainer) -> None:
-    trial.attach(container)
-    trial.detach(container)
 
 
 def _pattern(difference: Difference) -> tuple[str, str]:
