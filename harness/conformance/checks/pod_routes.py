@@ -5,11 +5,10 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from harness.conformance.catalogue import check
 from harness.conformance.engine.kernel import KernelRoute, Network, links, routes
-from harness.conformance.engine.sequences import RESULT_LISTS_SINCE, Mismatch, check_of_result, demand_true_result
+from harness.conformance.engine.sequences import RESULT_LISTS_SINCE, check_of_result
 from harness.conformance.engine.trial import Trial
-from harness.conformance.finding import NotApplicableError
+from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.subject import IN_POD
 from skel.result import Result, Route
 
@@ -17,16 +16,21 @@ _MAIN: Final = 254
 """The number of the main table; before 1.1.0 a result cannot name another."""
 
 
-@check("add-routes", "add-result-routes", profiles=IN_POD)
-def add_routes(trial: Trial) -> None:
+@check_of_result("add-routes", "add-result-routes", profiles=IN_POD)
+def add_routes(trial: Trial, result: Result) -> Iterator[ViolationError]:
     """The routes of the result are in the container."""
-    demand_true_result(trial, _missing_routes)
     if trial.container.ifname not in links(trial.container.netns):
         raise NotApplicableError("the interface is not in the container")
+    there = routes(trial.container.netns)
+    for route in result.routes:
+        if not any(_is_as_said(each, route) for each in there):
+            near = [_in_words(each) for each in there if each.gw or each.dst == route.dst]
+            expected = f"a route to {_in_words(route)} in the container, as the result says"
+            yield ViolationError(expected, ", ".join(near) or "no route with a gateway")
 
 
 @check_of_result("add-tells-routes", "add-result-routes", profiles=IN_POD)
-def add_tells_routes(trial: Trial, result: Result) -> Iterator[Mismatch]:
+def add_tells_routes(trial: Trial, result: Result) -> Iterator[ViolationError]:
     """The result has every route that ADD has made in the container, except those to its own subnet and gateways."""
     there = routes(trial.container.netns)
     told = {(route.dst, str(route.gw or "")) for route in result.routes}
@@ -39,36 +43,14 @@ def add_tells_routes(trial: Trial, result: Result) -> Iterator[Mismatch]:
             continue
         if not told & {(route.dst, route.gw), (route.dst, "")}:
             said = ", ".join(_in_words(each) for each in result.routes) or "none"
-            yield Mismatch(f"a route to {_place(route)} among the routes, since the container has it", said)
+            yield ViolationError(f"a route to {_place(route)} among the routes, since the container has it", said)
 
 
-@check("add-gateway-on-link", "add-result-gateway", profiles=IN_POD, since=RESULT_LISTS_SINCE)
-def add_gateway_on_link(trial: Trial) -> None:
+@check_of_result("add-gateway-on-link", "add-result-gateway", profiles=IN_POD, since=RESULT_LISTS_SINCE)
+def add_gateway_on_link(trial: Trial, result: Result) -> Iterator[ViolationError]:
     """The gateway of an address is in its subnet, or on another link of the container."""
-    if not any(ip.gateway for ip in demand_true_result(trial, _far_gateways).ips):
+    if not any(ip.gateway for ip in result.ips):
         raise NotApplicableError("the result has no gateway")
-
-
-@check("add-gateway-of-routes", "add-result-routes", "add-result-gateway", profiles=IN_POD)
-def add_gateway_of_routes(trial: Trial) -> None:
-    """The default route, and those of the result without gw, lead to a gateway that the result tells."""
-    demand_true_result(trial, _other_next_hops)
-    if not any(route.gw for route in routes(trial.container.netns)):
-        raise NotApplicableError("the container has no route by way of a gateway")
-
-
-def _missing_routes(trial: Trial, result: Result) -> Iterator[Mismatch]:
-    if trial.container.ifname not in links(trial.container.netns):
-        return
-    there = routes(trial.container.netns)
-    for route in result.routes:
-        if not any(_is_as_said(each, route) for each in there):
-            near = [_in_words(each) for each in there if each.gw or each.dst == route.dst]
-            expected = f"a route to {_in_words(route)} in the container, as the result says"
-            yield Mismatch(expected, ", ".join(near) or "no route with a gateway")
-
-
-def _far_gateways(trial: Trial, result: Result) -> Iterator[Mismatch]:
     there = routes(trial.container.netns)
     own = {each.ip for link in links(trial.container.netns).values() for each in link.addresses}
     for ip in result.ips:
@@ -78,16 +60,21 @@ def _far_gateways(trial: Trial, result: Result) -> Iterator[Mismatch]:
         near = [route for route in there if not route.gw and gateway in route.dst]
         if not near and all(route.gw != str(gateway) for route in there):
             expected = f"a gateway of {ip.address} in its subnet, or on another link of the container"
-            yield Mismatch(expected, str(gateway))
+            yield ViolationError(expected, str(gateway))
 
 
-def _other_next_hops(trial: Trial, result: Result) -> Iterator[Mismatch]:
+@check_of_result("add-gateway-of-routes", "add-result-routes", "add-result-gateway", profiles=IN_POD)
+def add_gateway_of_routes(trial: Trial, result: Result) -> Iterator[ViolationError]:
+    """The default route, and those of the result without gw, lead to a gateway that the result tells."""
+    there = routes(trial.container.netns)
+    if not any(route.gw for route in there):
+        raise NotApplicableError("the container has no route by way of a gateway")
     gateways = {str(ip.gateway) for ip in result.ips if ip.gateway}
     told = {(route.dst, str(route.gw or "")) for route in result.routes}
     configured = json.dumps(trial.subject.plugin.raw)
     if gateways and not any(_is_near(result, gateway) for gateway in gateways):
         return  # another check is about gateways that are on no link
-    for route in routes(trial.container.netns):
+    for route in there:
         if route.gw in {"", *gateways} or route.table != _MAIN or not _is_near(result, route.gw):
             continue
         is_default = route.made and route.dst.prefixlen == 0
@@ -98,7 +85,7 @@ def _other_next_hops(trial: Trial, result: Result) -> Iterator[Mismatch]:
             is_wrong = is_default or (route.dst, "") in told
         if is_wrong:
             expected = f"{route.gw} as a gateway of the ips, since the route to {route.dst} leads to it"
-            yield Mismatch(expected, ", ".join(sorted(gateways)) or "none")
+            yield ViolationError(expected, ", ".join(sorted(gateways)) or "none")
 
 
 def _is_near(result: Result, hop: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from harness.conformance.catalogue import check
 from harness.conformance.engine import expect
 from harness.conformance.engine.kernel import links
-from harness.conformance.engine.sequences import Mismatch, check_of_result, demand_true_result
+from harness.conformance.engine.sequences import check_of_result
 from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.subject import IN_POD
@@ -43,13 +43,13 @@ def add_repeats_cni_version(trial: Trial) -> None:
 
 
 @check_of_result("add-kinds-of-values", "add-result-keys", "add-result-dns")
-def add_kinds_of_values(_: Trial, result: Result) -> Iterator[Mismatch]:
+def add_kinds_of_values(_: Trial, result: Result) -> Iterator[ViolationError]:
     """The values in the result are of the kinds that the specification gives them, name servers addresses."""
     for server in result.dns.nameservers:
         try:
             ipaddress.ip_address(server)
         except ValueError:
-            yield Mismatch(f"addresses as nameservers, not {json.dumps(server)}", "a name")
+            yield ViolationError(f"addresses as nameservers, not {json.dumps(server)}", "a name")
 
 
 @check("add-cidr-notation", "add-result-address", "add-result-route-dst")
@@ -62,19 +62,35 @@ def add_cidr_notation(trial: Trial) -> None:
 
 
 @check_of_result("add-gateway", "add-result-gateway")
-def add_gateway(_: Trial, result: Result) -> Iterator[Mismatch]:
+def add_gateway(_: Trial, result: Result) -> Iterator[ViolationError]:
     """The gateway of an address is another address of the same family."""
     for ip in result.ips:
         address, gateway = ip.address.ip, ip.gateway
         if gateway is not None and (gateway.version != address.version or gateway == address):
-            yield Mismatch(f"a gateway of the family of {address}, and another address", str(gateway))
+            yield ViolationError(f"a gateway of the family of {address}, and another address", str(gateway))
 
 
-@check("add-interface-index", "add-result-interface-index", profiles=IN_POD, needs=("add-sandbox",))
-def add_interface_index(trial: Trial) -> None:
+@check_of_result("add-interface-index", "add-result-interface-index", profiles=IN_POD, needs=("add-sandbox",))
+def add_interface_index(trial: Trial, result: Result) -> Iterator[ViolationError]:
     """Each address has the index of its interface in the list of interfaces."""
-    if not demand_true_result(trial, _wrong_indices).interfaces:
+    if not result.interfaces:
         raise NotApplicableError("the result has no interfaces")
+    pod, node = links(trial.container.netns), links(trial.node_netns)
+    for ip in result.ips:
+        if ip.interface is None or not 0 <= ip.interface < len(result.interfaces):
+            expected = f"an index into the interfaces beside the address {ip.address}"
+            yield ViolationError(
+                expected, f'"interface": {json.dumps(ip.interface)}, and {len(result.interfaces)} interfaces'
+            )
+            continue
+        named = result.interfaces[ip.interface]
+        having = [name for name, link in pod.items() if link.has(ip.address.ip)]
+        # An address outside of the container is one of the node's, or beyond this machine.
+        place = pod if named.sandbox else node
+        if having and not (named.name in place and place[named.name].has(ip.address.ip)):
+            expected = f"the index of {' or '.join(having)} in the container beside its address {ip.address.ip}"
+            where = "in a sandbox" if named.sandbox else "on the node"
+            yield ViolationError(expected, f'"interface": {ip.interface}, which is {named.name} {where}')
 
 
 @check("add-configured-dns", "well-known-keys", "add-result-dns")
@@ -89,25 +105,6 @@ def add_configured_dns(trial: Trial) -> None:
         lost = [each for each in _texts(configured) if each not in _texts(found.get(key))]
         if lost:
             raise ViolationError(f'"{key}": {json.dumps(configured)} in dns', json.dumps(found.get(key)), execution)
-
-
-def _wrong_indices(trial: Trial, result: Result) -> Iterator[Mismatch]:
-    pod, node = links(trial.container.netns), links(trial.node_netns)
-    for ip in result.ips if result.interfaces else []:
-        if ip.interface is None or not 0 <= ip.interface < len(result.interfaces):
-            expected = f"an index into the interfaces beside the address {ip.address}"
-            yield Mismatch(
-                expected, f'"interface": {json.dumps(ip.interface)}, and {len(result.interfaces)} interfaces'
-            )
-            continue
-        named = result.interfaces[ip.interface]
-        having = [name for name, link in pod.items() if link.has(ip.address.ip)]
-        # An address outside of the container is one of the node's, or beyond this machine.
-        place = pod if named.sandbox else node
-        if having and not (named.name in place and place[named.name].has(ip.address.ip)):
-            expected = f"the index of {' or '.join(having)} in the container beside its address {ip.address.ip}"
-            where = "in a sandbox" if named.sandbox else "on the node"
-            yield Mismatch(expected, f'"interface": {ip.interface}, which is {named.name} {where}')
 
 
 def _document(execution: Execution) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from typing import Final
 from harness.conformance.catalogue import check
 from harness.conformance.engine.added_objects import previous_result
 from harness.conformance.engine.kernel import KernelLink, links, tentative_addresses
-from harness.conformance.engine.sequences import RESULT_LISTS_SINCE, Mismatch, check_of_result
+from harness.conformance.engine.sequences import RESULT_LISTS_SINCE, check_of_result
 from harness.conformance.engine.traffic import host_answers
 from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError, ViolationError
@@ -34,7 +34,7 @@ def add_tells_interfaces(trial: Trial) -> None:
 
 
 @check_of_result("add-sandbox", "add-result-sandbox", profiles=IN_POD)
-def add_sandbox(trial: Trial, result: Result) -> Iterator[Mismatch]:
+def add_sandbox(trial: Trial, result: Result) -> Iterator[ViolationError]:
     """An interface in the container has the value of CNI_NETNS as its sandbox."""
     container = trial.container
     sandboxes: dict[str, set[str]] = {}
@@ -46,7 +46,7 @@ def add_sandbox(trial: Trial, result: Result) -> Iterator[Mismatch]:
         right = {container.netns} if name == container.ifname else {container.netns, ""}
         if said and not said & right:
             got = ", ".join(f'"{each}"' for each in sorted(said))
-            yield Mismatch(f'"{container.netns}" as the sandbox of {name}', got)
+            yield ViolationError(f'"{container.netns}" as the sandbox of {name}', got)
 
 
 @check_of_result(
@@ -56,39 +56,39 @@ def add_sandbox(trial: Trial, result: Result) -> Iterator[Mismatch]:
     profiles=IN_POD,
     needs=("add-sandbox",),
 )
-def add_interfaces_exist(trial: Trial, result: Result) -> Iterator[Mismatch]:
+def add_interfaces_exist(trial: Trial, result: Result) -> Iterator[ViolationError]:
     """Each interface of the result is in the place of its sandbox: the container, or the node if that is empty."""
     pod, node = links(trial.container.netns), links(trial.node_netns)
     for each in result.interfaces:
         # A socket or a device may stand in for a link.
         elsewhere = each.socket_path or each.pci_id or each.sandbox not in {"", trial.container.netns}
         if elsewhere and each.sandbox and each.name in node and each.name not in pod:
-            yield Mismatch(f'"" as the sandbox of {each.name}, which is on the node', f'"{each.sandbox}"')
+            yield ViolationError(f'"" as the sandbox of {each.name}, which is on the node', f'"{each.sandbox}"')
         if not elsewhere and each.name not in (pod if each.sandbox else node):
             where = "in the container" if each.sandbox else "on the node"
             there = ", ".join(pod if each.sandbox else node)
-            yield Mismatch(f"{each.name} {where}, as its sandbox says", f"only {there} there")
+            yield ViolationError(f"{each.name} {where}, as its sandbox says", f"only {there} there")
 
 
 @check_of_result("add-mac", "add-result-mac", "prev-result-output", profiles=IN_POD)
-def add_mac(trial: Trial, result: Result) -> Iterator[Mismatch]:
+def add_mac(trial: Trial, result: Result) -> Iterator[ViolationError]:
     """The interfaces of the result have the hardware addresses that they have in the kernel."""
     for interface, link in _known_links(trial, result):
         in_pod = bool(interface.sandbox)
         if interface.mac.lower() != link.mac.lower() and (interface.mac or in_pod):
-            yield Mismatch(f'"{link.mac}" as the mac of {interface.name}', f'"{interface.mac}"')
+            yield ViolationError(f'"{link.mac}" as the mac of {interface.name}', f'"{interface.mac}"')
 
 
 @check_of_result("add-mtu", "add-result-keys", "prev-result-output", profiles=IN_POD, since=_MTU_SINCE)
-def add_mtu(trial: Trial, result: Result) -> Iterator[Mismatch]:
+def add_mtu(trial: Trial, result: Result) -> Iterator[ViolationError]:
     """If the result has the MTU of an interface, it is the kernel's."""
     for interface, link in _known_links(trial, result):
         if interface.mtu and interface.mtu != link.mtu:
-            yield Mismatch(f"{link.mtu} as the mtu of {interface.name}", str(interface.mtu))
+            yield ViolationError(f"{link.mtu} as the mtu of {interface.name}", str(interface.mtu))
 
 
 @check_of_result("add-addresses", "add-result-ips", profiles=IN_POD, since=RESULT_LISTS_SINCE)
-def add_addresses(trial: Trial, result: Result) -> Iterator[Mismatch]:
+def add_addresses(trial: Trial, result: Result) -> Iterator[ViolationError]:
     """The addresses of the result are those that the interfaces in the container have."""
     pod = links(trial.container.netns)
     for ip in result.ips:
@@ -98,7 +98,7 @@ def add_addresses(trial: Trial, result: Result) -> Iterator[Mismatch]:
         has = [each.ip for each in pod[interface.name].addresses]
         if ip.address.ip not in has:
             there = ", ".join(map(str, has)) or "none"
-            yield Mismatch(f"{ip.address.ip} on {interface.name}, as the result says", f"{there} there")
+            yield ViolationError(f"{ip.address.ip} on {interface.name}, as the result says", f"{there} there")
     said = {ip.address.ip for ip in result.ips}
     for link in pod.values():
         # IPv6 gives each link an address by itself.
@@ -106,17 +106,17 @@ def add_addresses(trial: Trial, result: Result) -> Iterator[Mismatch]:
         for address in given:
             if address not in said:
                 listed = ", ".join(map(str, said)) or "none"
-                yield Mismatch(f"{address} among the ips, since {link.name} has it", listed)
+                yield ViolationError(f"{address} among the ips, since {link.name} has it", listed)
 
 
 @check_of_result("add-prefix-length", "add-result-address", "add-result-ips", profiles=IN_POD, since=RESULT_LISTS_SINCE)
-def add_prefix_length(trial: Trial, result: Result) -> Iterator[Mismatch]:
+def add_prefix_length(trial: Trial, result: Result) -> Iterator[ViolationError]:
     """The addresses of the result have the prefix lengths that they have in the container."""
     pod = links(trial.container.netns).values()
     for ip in result.ips:
         there = [each for link in pod for each in link.addresses if each.ip == ip.address.ip]
         if there and ip.address not in there:
-            yield Mismatch(f"{there[0]} among the ips, as in the container", str(ip.address))
+            yield ViolationError(f"{there[0]} among the ips, as in the container", str(ip.address))
 
 
 def _known_links(trial: Trial, result: Result) -> Iterator[tuple[Interface, KernelLink]]:

@@ -3,9 +3,9 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
-from typing import Any, Final, NamedTuple, TypeAlias, Unpack
+from typing import Any, Final, TypeAlias, Unpack
 
 from harness.conformance.catalogue import check
 from harness.conformance.engine import expect
@@ -234,41 +234,29 @@ def _usual_leftovers(trial: Trial) -> Counter[_Kind]:
     return known[trial.version]
 
 
-class Mismatch(NamedTuple):
-    """A demand on a result, `expected`, and the contrary fact."""
-
-    expected: str
-    got: str
-
-
-Mismatches: TypeAlias = Callable[[Trial, Result], Iterable[Mismatch]]
+Mismatches: TypeAlias = Callable[[Trial, Result], Iterable[ViolationError]]
 
 
 def check_of_result(id: str, *sentences: str, **settings: Any) -> Callable[[Mismatches], Mismatches]:  # noqa: A002, ANN401 -- as `check` has them
-    """Register a check that demands a true result; the function yields the mismatches. For the rest see `check`."""
+    """Register a check that demands a result that the kernel's state confirms. For the rest see `check`.
+
+    The function yields the mismatches as violations, or raises NotApplicableError first. A mismatch that prevResult has
+    already, compared with the kernel's state before this ADD, does not count: another plugin has made it.
+    """
 
     def register(mismatches: Mismatches) -> Mismatches:
         @check(id, *sentences, **settings)
         @wraps(mismatches)
         def run(trial: Trial) -> None:
-            demand_true_result(trial, mismatches)
+            trial.prepare(trial.container)
+            given, known = trial.prev_result(), set[str]()
+            if given is not None:
+                with suppress(NotApplicableError):
+                    known = {violation.expected for violation in mismatches(trial, Result.decode_any(given))}
+            for violation in mismatches(trial, trial.attach()):
+                if violation.expected not in known:
+                    raise violation
 
         return mismatches
 
     return register
-
-
-def demand_true_result(trial: Trial, mismatches: Mismatches) -> Result:
-    """ADD, and demand a result that the kernel's state confirms; return it.
-
-    A mismatch that prevResult has already, compared with the kernel's state before this ADD, does not count: another
-    plugin has made it.
-    """
-    trial.prepare(trial.container)
-    given = trial.prev_result()
-    known = set() if given is None else {mismatch.expected for mismatch in mismatches(trial, Result.decode_any(given))}
-    result = trial.attach()
-    for mismatch in mismatches(trial, result):
-        if mismatch.expected not in known:
-            raise ViolationError(mismatch.expected, mismatch.got)
-    return result
