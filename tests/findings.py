@@ -1,11 +1,13 @@
 """Findings of the conformance suite as of a run, for tests of their reports."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from harness.conformance.catalogue import ALL, Check
 from harness.conformance.engine.examination import Examination, ExaminedFile
+from harness.conformance.engine.run import ConformanceRun
 from harness.conformance.finding import Finding, KeptNode, Outcome
 from harness.conformance.sentences import Level, load
 from harness.conformance.subject import Profile, Subject
@@ -77,3 +79,10 @@ def examination(*findings: Finding, **fields: Any) -> Examination:
         "source": "cni-harness 0.1.0, commit 1a2b3c4",
     }
     return Examination(findings=findings, **(facts | fields))
+
+
+def examine(subject: Subject, checks: Sequence[Check], **fields: Any) -> list[Finding]:
+    """Have a run with these fields examine one plugin by these checks, and return the findings."""
+    found: list[Finding] = []
+    ConformanceRun(networks=(), checks=checks, **fields).examine(subject, fields["options"], found)
+    return found

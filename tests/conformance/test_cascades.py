@@ -11,11 +11,12 @@ from harness.conformance.check_options import CheckOptions
 from harness.conformance.checks import all_checks
 from harness.conformance.engine import examiner
 from harness.conformance.engine.examiner import Examiner
-from harness.conformance.engine.run import ConformanceRun, examine
+from harness.conformance.engine.run import ConformanceRun
 from harness.conformance.finding import Finding, Outcome, is_red
 from harness.conformance.subject import Profile, Subject
 from harness.libcni.networks import parse_network_list
 from tests.conformance.subjects import SOUND, Faulty, faulty_plugins, install, subject
+from tests.findings import examine
 from tests.nodes import HANG, until, with_enough_time
 
 pytestmark = pytest.mark.sudo

@@ -6,12 +6,12 @@ import pytest
 
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.checks import all_checks
-from harness.conformance.engine.run import examine
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.sentences import Level
 from harness.conformance.subject import Profile
 from harness.conformance.threshold import FailOn, Threshold
 from tests.conformance.subjects import FAULTY, SOUND, Faulty, install, run_check, subject
+from tests.findings import examine
 from tests.nodes import HANG
 
 pytestmark = pytest.mark.sudo

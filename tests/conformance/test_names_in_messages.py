@@ -6,10 +6,10 @@ import pytest
 
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.checks import all_checks
-from harness.conformance.engine.run import examine
 from harness.conformance.finding import Outcome
 from harness.conformance.subject import Profile
 from tests.conformance.subjects import subject
+from tests.findings import examine
 from tests.nodes import HANG
 
 UNABLE = """#!/bin/sh

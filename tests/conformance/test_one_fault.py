@@ -7,9 +7,9 @@ import pytest
 
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.checks import all_checks
-from harness.conformance.engine.run import examine
 from harness.conformance.finding import Outcome
 from tests.conformance.subjects import Faulty, faulty_plugins, install, subject
+from tests.findings import examine
 from tests.nodes import HANG
 
 MOST: Final = 3

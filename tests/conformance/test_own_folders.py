@@ -9,10 +9,10 @@ import pytest
 
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.checks import all_checks
-from harness.conformance.engine.run import examine
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.subject import Profile
 from tests.conformance.subjects import Unusual, install, subject
+from tests.findings import examine
 from tests.nodes import HANG
 
 pytestmark = pytest.mark.sudo

@@ -10,11 +10,11 @@ from harness.conformance.check_options import CheckOptions
 from harness.conformance.checks import all_checks
 from harness.conformance.engine.chaos import kill_adds
 from harness.conformance.engine.node_setup import PreparationError
-from harness.conformance.engine.run import examine
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import parse_network_list
 from tests.conformance.subjects import run_check
+from tests.findings import examine
 from tests.launchers import is_running
 from tests.nodes import HANG
 

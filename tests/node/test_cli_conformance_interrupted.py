@@ -13,11 +13,11 @@ import pytest
 
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.checks import all_checks
-from harness.conformance.engine.run import examine
 from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import Outcome
 from tests import findings
 from tests.cli import Cli
+from tests.findings import examine
 from tests.nodes import HANG, until
 from tests.noted_places import assert_nothing_left, made_places, noting, outcomes, shadow
 

@@ -11,12 +11,12 @@ import pytest
 
 from harness.conformance.check_options import CheckOptions
 from harness.conformance.checks import all_checks
-from harness.conformance.engine.run import examine
 from harness.conformance.finding import Outcome
 from harness.conformance.subject import Profile, subjects_of
 from harness.libcni.networks import parse_network_list
 from harness.snapshot import differences
 from launch.launcher import launcher_bytes
+from tests.findings import examine
 from tests.nodes import HANG, Node
 from tests.servers import running_server, write_launchers
 

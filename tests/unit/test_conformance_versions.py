@@ -15,7 +15,6 @@ from harness.conformance.check_options import CheckOptions
 from harness.conformance.checks import all_checks
 from harness.conformance.engine import attempt as module
 from harness.conformance.engine.attempt import attempt
-from harness.conformance.engine.run import examine
 from harness.conformance.finding import Finding, Outcome, ViolationError
 from harness.conformance.report.features import feature_of
 from harness.conformance.report.listing import catalogue_document, checks_table
@@ -24,7 +23,7 @@ from harness.conformance.sentences import Level, load
 from harness.conformance.subject import Subject
 from harness.conformance.threshold import FailOn, Threshold
 from harness.libcni.networks import parse_network_list
-from tests.findings import subject
+from tests.findings import examine, subject
 
 CHECKS = {check.id: check for check in all_checks()}
 

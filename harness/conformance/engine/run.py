@@ -26,64 +26,10 @@ _ABOUT_LEFTOVERS: Final = "del-undoes-add"
 _NODE: Final = "node"
 
 
-def examine(  # noqa: PLR0913 -- the checks of a plugin, and how they are run
-    subject: Subject,
-    checks: Sequence[Check],
-    *,
-    state_dir: Path,
-    options: CheckOptions,
-    jobs: int = 1,
-    repeat: int = 1,
-    known: KnownFailures = NOTHING_KNOWN,
-    progress: Callable[[Finding, int, int], object] = lambda *_: None,
-    found: list[Finding] | None = None,
-) -> list[Finding]:
-    """Run the checks that are for the subject's profile, `jobs` at once, `repeat` times each; return their findings.
-
-    Checks whose level in the subject's version is less binding than the options' least binding one are left out. The
-    findings are in the order of the checks, causes of others first. If one is not examined because of a check that was
-    not wanted, that one's finding is among them, too. Failures that are `known` are marked. `progress` gets each
-    finding, its number and the number of checks. `found` is extended by the findings, also by those of a run that is
-    stopped, or ends by an error. Raises PreparationError.
-    """
-    wanted = causes_first(
-        check for check in checks if subject.profile in check.profiles and _has_level(check, subject, options)
-    )
-    examiner = Examiner(subject, state_dir=state_dir, options=options, repeat=repeat)
-    numbers = count(1)
-    made: dict[str, Finding] = {}
-
-    def run(check: Check) -> None:
-        if options.stop.is_requested:
-            return
-        try:
-            finding = made[check.id] = _marked(examiner.find(check), known)
-        except StoppedError:
-            return
-        progress(finding, next(numbers), len(wanted))
-
-    findings: list[Finding] = []
-    try:
-        with ThreadPoolExecutor(jobs, thread_name_prefix="conformance") as pool:
-            list(pool.map(run, wanted))
-    finally:
-        findings += [made[check.id] for check in wanted if check.id in made]
-        unwanted = dict.fromkeys(finding.cause for finding in findings if finding.cause and finding.cause not in made)
-        findings += [_marked(each, known) for each in map(examiner.known, unwanted) if each]
-        if found is not None:
-            found += findings
-    return findings
-
-
 def _marked(finding: Finding, known: KnownFailures) -> Finding:
     """Return the finding with the reason why it is known; the node of a known failure does not stay."""
     marked = known.marked(finding)
     return without_node(marked) if marked.known else marked
-
-
-def _has_level(check: Check, subject: Subject, options: CheckOptions) -> bool:
-    level = check.level_in(subject.network.cni_version)
-    return level is None or options.threshold.examines(level)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,18 +84,41 @@ class ConformanceRun:
                 if not options.hangs.has_only_hung("ADD"):
                     self._note_left(profiled, options)
                     profiled = with_delegates(profiled, self.state_dir, options)
-                examine(
-                    profiled,
-                    self.checks,
-                    state_dir=self.state_dir,
-                    options=options,
-                    jobs=self.jobs,
-                    repeat=self.repeat,
-                    known=self.known,
-                    progress=self.progress,
-                    found=findings,
-                )
+                self.examine(profiled, options, findings)
         return findings
+
+    def examine(self, subject: Subject, options: CheckOptions, found: list[Finding]) -> None:
+        """Run the checks that are for the subject's profile, and extend `found` by their findings.
+
+        Checks whose level in the subject's version is less binding than the options' least binding one are left out.
+        The findings are in the order of the checks, causes of others first. If one is not examined because of a check
+        that was not wanted, that one's finding is among them, too. `found` has also those of a run that is stopped, or
+        ends by an error. Raises PreparationError.
+        """
+        version, threshold = subject.network.cni_version, options.threshold
+        levels = {check: check.level_in(version) for check in self.checks if subject.profile in check.profiles}
+        wanted = causes_first(check for check, level in levels.items() if level is None or threshold.examines(level))
+        examiner = Examiner(subject, state_dir=self.state_dir, options=options, repeat=self.repeat)
+        numbers = count(1)
+        made: dict[str, Finding] = {}
+
+        def run(check: Check) -> None:
+            if options.stop.is_requested:
+                return
+            try:
+                finding = made[check.id] = _marked(examiner.find(check), self.known)
+            except StoppedError:
+                return
+            self.progress(finding, next(numbers), len(wanted))
+
+        try:
+            with ThreadPoolExecutor(self.jobs, thread_name_prefix="conformance") as pool:
+                list(pool.map(run, wanted))
+        finally:
+            findings = [made[check.id] for check in wanted if check.id in made]
+            unwanted = dict.fromkeys(each.cause for each in findings if each.cause and each.cause not in made)
+            found += findings
+            found += [_marked(each, self.known) for each in map(examiner.known, unwanted) if each]
 
     def _note_left(self, subject: Subject, options: CheckOptions) -> None:
         """List the things that the first ADD leaves, if leftovers are examined."""
