@@ -106,7 +106,7 @@ def command(
     settings.announces = True
     obtain_privileges("conformance", keeps=keep)
     known = _read_known(known_failures)
-    files = {path: path.suffix.lower() for path in reports} | ({junit: ".xml"} if junit else {})
+    files = {path: path.suffix for path in reports} | ({junit: ".xml"} if junit else {})
     running = conformance_run(options, settings, known=known, fail_fast=fail_fast, keeps=keep)
     with running as run, _folders(settings, run.networks) as bin_dirs:
         for path in filter(None, (*reports, junit, save_known)):

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 from harness.cli.conformance import ENDINGS
 from harness.conformance.engine.examination import Examination, ExaminedFile
 from harness.conformance.finding import Finding, Outcome
-from harness.conformance.report.formats import FORMATS, write_report
+from harness.conformance.report.formats import FORMATS, write_reports
 from harness.conformance.report.submission import write_folder
 from harness.conformance.sentences import Level
 from tests.findings import HOSTILE, KEPT, examination, execution, finding
@@ -335,14 +335,14 @@ def test_a_project_has_a_folder_with_relative_paths(tmp_path: Path, monkeypatch:
 def test_the_ending_names_the_form(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"report{ending}"
 
-    write_report(examination(*FINDINGS), path)
+    assert write_reports(examination(*FINDINGS), {path: ending}) == []
 
     assert path.read_text() == written(ending.lower())
 
 
 def test_unknown_report_suffix_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
-        write_report(examination(*FINDINGS), tmp_path / "report.txt")
+        write_reports(examination(*FINDINGS), {tmp_path / "report.txt": ".txt"})
     assert list(tmp_path.iterdir()) == []
 
 

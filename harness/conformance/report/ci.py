@@ -102,20 +102,16 @@ def to_tap(examination: Examination) -> str:
     A check that does not apply, or was not examined, is a SKIP, and a failure that is known a TODO. A warning is "ok".
     A run that was cut short ends with "Bail out!".
     """
-    end = [f"Bail out! {_line(printable(examination.cut_short))}"] if examination.cut_short else []
-    return "\n".join([*_head(examination), *_points(examination), *end, ""])
+    return "\n".join([*_tap_lines(examination), ""])
 
 
-def _head(examination: Examination) -> Iterator[str]:
+def _tap_lines(examination: Examination) -> Iterator[str]:
     yield "TAP version 13"
     yield from (f"# {name}: {_line(value)}" for name, value in heading(examination))
     for each in plugin_reports(examination):
         if each.left_for_good:
             yield f"# {each.title}: left for good by the first ADD: {_line(', '.join(each.left_for_good))}"
     yield f"1..{len(examination.findings)}"
-
-
-def _points(examination: Examination) -> Iterator[str]:
     for number, finding in enumerate(examination.findings, 1):
         subject = finding.subject
         name = f"{subject.network.name} {subject.type} {subject.profile}: {finding.check.id}"
@@ -123,6 +119,8 @@ def _points(examination: Examination) -> Iterator[str]:
         yield f"{ok} {number} - {_description(name)}{_directive(finding)}"
         if finding.outcome in _SEVERITY:
             yield from _diagnostic(finding, examination)
+    if examination.cut_short:
+        yield f"Bail out! {_line(printable(examination.cut_short))}"
 
 
 def _directive(finding: Finding) -> str:

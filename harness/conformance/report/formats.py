@@ -26,18 +26,13 @@ FORMATS: Final[Mapping[str, Callable[[Examination], str | bytes]]] = {
 """The writers by ending, in lower case."""
 
 
-def write_report(examination: Examination, path: Path, ending: str = "") -> None:
-    """Write the report in the form of an ending, by default that of `path`. Raises OSError, KeyError."""
-    report = FORMATS[ending or path.suffix.lower()](examination)
-    write_atomically(path, report.encode() if isinstance(report, str) else report)
-
-
 def write_reports(examination: Examination, files: Mapping[Path, str]) -> list[str]:
     """Write each file in the form of its ending, and return the messages of those that could not be written."""
     errors = []
     for path, ending in files.items():
         try:
-            write_report(examination, path, ending)
+            report = FORMATS[ending.lower()](examination)
+            write_atomically(path, report.encode() if isinstance(report, str) else report)
         except OSError as error:
             errors.append(f"the report {path} is missing: {message_of(error)}")
     return errors

@@ -62,35 +62,25 @@ def report(
     are named too, known failures are told in full, and each paragraph ends with the calls of its check. Requests and
     the commands that repeat a check stand on one line of any length, so that they can be pasted into a shell.
     """
-    return "\n\n".join(
-        block
-        for _, found in by_subject(findings)
-        for block in _blocks(found, arguments, every=every, only_failures=only_failures, width=width)
-    )
-
-
-def _blocks(
-    findings: Sequence[Finding], arguments: Arguments, *, every: bool, only_failures: bool, width: int
-) -> Iterator[str]:
-    """Yield the paragraphs about one plugin."""
-    subject = findings[0].subject
-    headline = f"{printable(subject.place)}: {tally(counts(findings))}"
-    yield click.style(headline, bold=True)
-    shown = [finding for finding in findings if is_shown(finding, only_failures=only_failures)]
-    if brief := [_line(finding) for finding in shown if _is_named(finding, every=every)]:
-        yield "\n".join(brief)
-    waiting = {} if only_failures else _unexamined(findings)
-    told = [finding for finding in shown if finding.outcome in TOLD and (every or not finding.known)]
-    for group in _by_answer(told):
-        lines = [*_together(group, arguments, width)] if len(group) > 1 else [*_paragraph(group[0], arguments, width)]
-        causes = [finding.check.id for finding in group if finding.check.id in waiting]
-        lines += [_unexamined_line(waiting.pop(cause), cause) for cause in causes]
-        yield "\n".join(lines)
-        for finding in group if every else ():
-            if calls := transcript(finding):  # not indented: here-documents would not end otherwise
-                yield f"{_INDENT}The calls of {finding.check.id}:\n{calls}"
-    if waiting:
-        yield "\n".join(_unexamined_line(held, cause) for cause, held in waiting.items())
+    blocks: list[str] = []
+    for subject, found in by_subject(findings):
+        blocks.append(click.style(f"{printable(subject.place)}: {tally(counts(found))}", bold=True))
+        shown = [finding for finding in found if is_shown(finding, only_failures=only_failures)]
+        if brief := [_line(finding) for finding in shown if _is_named(finding, every=every)]:
+            blocks.append("\n".join(brief))
+        waiting = {} if only_failures else _unexamined(found)
+        for group in _by_answer([each for each in shown if each.outcome in TOLD and (every or not each.known)]):
+            alone = _paragraph(group[0], arguments, width)
+            lines = [*(_together(group, arguments, width) if len(group) > 1 else alone)]
+            causes = [finding.check.id for finding in group if finding.check.id in waiting]
+            lines += [_unexamined_line(waiting.pop(cause), cause) for cause in causes]
+            blocks.append("\n".join(lines))
+            told = {finding.check.id: transcript(finding) for finding in group} if every else {}
+            # Not indented: here-documents would not end otherwise.
+            blocks += [f"{_INDENT}The calls of {name}:\n{calls}" for name, calls in told.items() if calls]
+        if waiting:
+            blocks.append("\n".join(_unexamined_line(held, cause) for cause, held in waiting.items()))
+    return "\n\n".join(blocks)
 
 
 def _is_named(finding: Finding, *, every: bool) -> bool:
