@@ -116,19 +116,16 @@ class Prerequisite(NamedTuple):
         known = failed_calls(self._executions(cause)[:1] if self.of_first else cause.transcript)
         if effect.violation is None:
             return all(failed_calls([each]) & known for each in self._executions(effect))
-        if self.of_first:
-            every = failed_calls(cause.transcript)
-            return bool(self._seen(effect) & known) or self._lacks(effect, cause, every)
-        left = self._left(effect)
+        left = frozenset[str]() if self.of_first else self._left(effect)
         explained = bool(left) and left <= leftovers_in(cause.got)
-        return bool(self._seen(effect) & known) or explained or self._lacks(effect, cause, known)
+        return bool(self._seen(effect) & known) or explained or self._lacks(effect, cause)
 
-    def _lacks(self, effect: Finding, cause: Finding, known: set[FailedCall]) -> bool:
+    def _lacks(self, effect: Finding, cause: Finding) -> bool:
         """Tell whether a check that needs this one lacks it: both fail in the same way, or the effect's calls do."""
         if not self._is_needed(effect):
             return False
         alike = _is_refusal(effect.violation) == _is_refusal(cause.violation)
-        return alike or bool(failed_calls(self._executions(effect)) & known)
+        return alike or bool(failed_calls(self._executions(effect)) & failed_calls(cause.transcript))
 
     def _is_needed(self, effect: Finding) -> bool:
         """Tell whether a check declares that it needs this one, and was violated in the verb that this one is about."""
