@@ -25,22 +25,19 @@ def prepare_node(program: Path, node: Node, timeout: float) -> None:
 
     Processes that it has started run on until the node is removed. Raises PreparationError.
     """
-
-    def execute() -> int:
-        return subprocess.run(
-            [program],
-            stdin=subprocess.DEVNULL,
-            stdout=said,  # no pipe: its child processes may keep that open
-            stderr=said,
-            cwd="/",
-            process_group=0,
-            timeout=timeout,
-            check=False,
-        ).returncode
-
-    with TemporaryFile() as said:
+    with TemporaryFile() as said:  # no pipe: its child processes may keep that open
         try:
-            exit_code = node.run(execute)
+            exit_code = node.run(
+                subprocess.run,
+                [program],
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                cwd="/",
+                process_group=0,
+                timeout=timeout,
+                check=False,
+            ).returncode
         except subprocess.TimeoutExpired:
             raise PreparationError(f"--prepare {program}: no end after {timeout:g} s") from None
         except OSError as error:
