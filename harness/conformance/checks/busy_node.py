@@ -4,7 +4,8 @@ The node has links to two machines, a default route, a firewall, and forwarding.
 """
 
 import re
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Final
 
 from harness.conformance.catalogue import check
 from harness.conformance.engine import expect
@@ -42,29 +43,20 @@ _PORT: Final = 8080
 _EXPECTED: Final = "what the node had for its other work as it was"
 
 
-class NeighbourMachine(NamedTuple):
-    """A machine that is linked to the node: the path of its namespace, and its address."""
+def _give_work(trial: Trial, *, policy: str) -> list[str]:
+    """Give the node other work, and return the namespaces of the machines that are linked to it.
 
-    netns: str
-    address: str
-
-
-def give_work(trial: Trial, *, policy: str) -> tuple[NeighbourMachine, NeighbourMachine]:
-    """Give the node other work. `policy`, "accept" or "drop", is for packets that it forwards.
-
-    The first machine is the next hop of the node's default route. Raises NotApplicableError.
+    `policy`, "accept" or "drop", is for packets that it forwards. Raises NotApplicableError.
     """
     trial.forwards_otherwise = True
-    first, second = (
-        NeighbourMachine(linked_machine(trial, link, f"{ipv4}.1", f"{ipv4}.2"), f"{ipv4}.2") for link, ipv4, _ in _LINKS
-    )
+    machines = [linked_machine(trial, link, f"{ipv4}.1", f"{ipv4}.2") for link, ipv4, _ in _LINKS]
     for link, _, ipv6 in _LINKS:
         require(trial, trial.node_netns, "ip", "address", "add", f"{ipv6}1/64", "dev", link, "nodad")
-    require(trial, trial.node_netns, "ip", "route", "add", "default", "via", first.address)
+    require(trial, trial.node_netns, "ip", "route", "add", "default", "via", f"{_LINKS[0][1]}.2")
     for parameter in _PARAMETERS:
         require(trial, trial.node_netns, "tee", f"/proc/sys/net/{parameter}", stdin="1")
     require(trial, trial.node_netns, "nft", "--file", "-", stdin=_FIREWALL % {"policy": policy})
-    return first, second
+    return machines
 
 
 def losses(trial: Trial, before: Snapshot, after: Snapshot) -> list[Difference]:
@@ -93,11 +85,12 @@ def add_keeps_node(trial: Trial) -> None:
 @check("add-keeps-forwarding", "add-interface")
 def add_keeps_forwarding(trial: Trial) -> None:
     """Packets that the node forwards between other machines still arrive after ADD."""
-    first, second = give_work(trial, policy="accept")
-    if not answered(second.netns, _PORT, first.netns, second.address, _PORT):
+    first, second = _give_work(trial, policy="accept")
+    forwarded = partial(answered, second, _PORT, first, f"{_LINKS[1][1]}.2", _PORT)
+    if not forwarded():
         raise NotApplicableError("the node forwards nothing between two machines before ADD, either")
     trial.attach()
-    if not answered(second.netns, _PORT, first.netns, second.address, _PORT):
+    if not forwarded():
         raise ViolationError("packets that the node forwards between two machines to arrive after ADD", "none arrives")
 
 
@@ -124,6 +117,6 @@ def gc_keeps_node(trial: Trial) -> None:
 
 def _at_work(trial: Trial) -> Snapshot:
     """Give the node other work, have the plugins before the one under test do theirs, and return the state."""
-    give_work(trial, policy="drop")
+    _give_work(trial, policy="drop")
     trial.prepare(trial.container)
     return trial.snapshot()

@@ -9,12 +9,11 @@ from harness.conformance.catalogue import check
 from harness.conformance.checks.verb_check import LOOKS, OTHER_MAC
 from harness.conformance.engine import expect
 from harness.conformance.engine.added_objects import (
-    Qdisc,
     added_firewall_entries,
-    added_qdiscs,
     firewall_entries,
     own_addresses,
     own_interface,
+    own_qdiscs,
     own_routes,
     remove_firewall_entries,
     remove_qdisc,
@@ -103,7 +102,7 @@ def qdisc_missing(trial: Trial) -> None:
     asked = "bandwidth" in trial.subject.plugin.capabilities
     config = {"runtimeConfig": {"bandwidth": _LIMITS}} if asked else {}
     trial.warm_up()
-    attach, words = partial(_shaped, config=config), "the queueing discipline {0.name}"
+    attach, words = partial(own_qdiscs, config=config), "the queueing discipline {0.name}"
     if not _demand_each_found(trial, attach, remove_qdisc, words, config=config):
         raise NotApplicableError("ADD makes no queueing discipline, or none that can be removed")
 
@@ -134,14 +133,6 @@ def _demand_each_found(
 
 def _lose_one(trial: Trial, container: TrialContainer, address: Address) -> bool:
     return succeeds(trial, container.netns, "ip", "address", "del", str(address), "dev", container.ifname)
-
-
-def _shaped(trial: Trial, container: TrialContainer, config: Mapping[str, object]) -> list[Qdisc]:
-    """Attach a container, and return the queueing disciplines that it has from the plugin under test."""
-    trial.prepare(container)
-    before = trial.snapshot(container)
-    expect.result(trial.add(container, config=config), trial.version)
-    return added_qdiscs(trial, container, before, trial.snapshot(container))
 
 
 @check(

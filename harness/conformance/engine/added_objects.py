@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from harness.conformance.engine import expect
 from harness.conformance.engine.kernel import Address, links
 from harness.conformance.engine.outside_changes import command, succeeds
 from harness.conformance.engine.requests import TrialContainer
@@ -14,7 +15,6 @@ from harness.conformance.engine.trial import Trial
 from harness.conformance.finding import NotApplicableError
 from harness.overload import once
 from harness.runtime.site import NodeProcess
-from harness.snapshot import Snapshot
 from skel.result import Result, Route
 
 FirewallEntries: TypeAlias = Mapping[str, Mapping[str, Any]]
@@ -137,8 +137,12 @@ class Qdisc(NamedTuple):
     name: str
 
 
-def added_qdiscs(trial: Trial, container: TrialContainer, before: Snapshot, after: Snapshot) -> list[Qdisc]:
-    """Return the additions on the node and in the container of the snapshots; none if tc(8) is not installed."""
+def own_qdiscs(trial: Trial, container: TrialContainer, config: Mapping[str, object]) -> list[Qdisc]:
+    """Attach a container, and return those that the plugin under test has made; none if tc(8) is not installed."""
+    trial.prepare(container)
+    before = trial.snapshot(container)
+    expect.result(trial.add(container, config=config), trial.version)
+    after = trial.snapshot(container)
     return [
         Qdisc(netns, name)
         for place, netns in (("node", trial.node_netns), ("pod", container.netns))
