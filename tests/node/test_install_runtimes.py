@@ -14,6 +14,7 @@ import pytest
 from launch import PLUGINS
 from tests.cli import REFERENCE_BIN_DIR, ROOT, Cli
 from tests.nodes import Node
+from tests.pages import prints_as_shown, transcripts
 
 pytestmark = pytest.mark.sudo
 
@@ -312,6 +313,39 @@ def test_the_commands_of_the_page_work_as_printed(machine: Machine) -> None:
     ]
     for _, verb, *args in typed:
         machine.harness(verb, *args, check=verb != "doctor")  # Debian's plugins do not speak 1.1.0
+
+
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
+def test_switching_a_node_prints_the_output_of_its_page(machine: Machine, tmp_path: Path) -> None:
+    machine.write("/etc/containerd/config.toml", DEBIAN_TOML)
+    bridge = {"type": "bridge", "bridge": "cni0", "isDefaultGateway": True, "ipMasq": True}
+    bridge["ipam"] = {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/16"}]]}
+    plugins = [bridge, {"type": "portmap", "capabilities": {"portMappings": True}}]
+    machine.write(
+        "/etc/cni/net.d/10-mynet.conflist", json.dumps({"cniVersion": "1.0.0", "name": "mynet", "plugins": plugins})
+    )
+    machine.write("/usr/bin/cni-harness", f'#!/bin/sh\nexec {sys.executable} -m harness.cli.main "$@"\n', "0755")
+    # The page shows a CHECK after the way back together with the other CHECKs.
+    blocks = [block for block in transcripts("docs/switching-a-node.md") if "crio" not in block]
+    [early] = [block for block in blocks if "# cni-harness check canary2" in block]
+    blocks.remove(early)
+    blocks.insert(next(i for i, block in enumerate(blocks) if "uninstall --bin-dir" in block) + 1, early)
+
+    for block in blocks:
+        for command, *lines in (part.splitlines() for part in re.split(r"^# ", block, flags=re.MULTILINE)[1:]):
+            # The page waits for a minute.
+            typed = "true" if command == "sleep 61" else command.replace("/tmp/", f"{tmp_path}/")
+            if "401912e4283a/eth0 ok" in re.sub(" +", " ", lines[-1] if lines else ""):
+                typed += " --min-age 0"
+            ran = machine.node.run(
+                ["sh", "-c", f"exec 2>&1; {typed}"],
+                env={"PYTHONPATH": str(ROOT), "CNI_PATH": str(DEBIANS)},
+                check=False,
+            )
+            if lines:
+                assert prints_as_shown(lines, ran.stdout), f"{command}\n{ran.stdout}"
+
+    assert machine.node.run(["nft", "list", "tables"]).stdout.split("\n")[:-1] == ["table ip nat", "table ip6 nat"]
 
 
 @pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
