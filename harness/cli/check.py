@@ -19,8 +19,8 @@ def command(settings: Settings, *, pods: tuple[str, ...], namespace: str, jobs: 
     """
     from harness.runtime.cached_pods import CachedPod
     from harness.runtime.pod_lifecycle import PodError
+    from harness.runtime.pod_record import PodNetwork
     from harness.runtime.pod_view import interface
-    from harness.runtime.pods import PodNetwork
 
     node = settings.existing_node(threads=jobs)
     wanted = [(namespace, name) for name in dict.fromkeys(pods)]

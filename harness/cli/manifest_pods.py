@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from api.pod import V1Pod
     from api.status import V1PodStatus
     from harness.cri.service import RuntimeService
-    from harness.runtime.pods import Pod
+    from harness.runtime.pod_record import Pod
 
 
 def pods_at_present(settings: Settings) -> "list[tuple[V1Pod, V1PodStatus]]":

@@ -12,7 +12,8 @@ from harness.output import say
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from harness.runtime.pods import Pod, PodRecordError
+    from harness.runtime.pod_record import Pod
+    from harness.runtime.pods import PodRecordError
 
 
 def node_pods(settings: Settings, on_error: "Callable[[PodRecordError], object]" = warn) -> "list[Pod]":

@@ -26,7 +26,7 @@ from typing import Final, TypeVar
 from harness.cri.messages import ContainerConfig, ContainerUser
 from harness.cri.service import NotFoundError, RuntimeServiceError
 from harness.files import locked, remove_tree, write_atomically
-from harness.runtime.pods import PauseProcess
+from harness.runtime.pod_record import PauseProcess
 from skel.decoders import integer, list_of, optional, string
 from skel.decoders import record as record_of
 from skel.errors import CniError

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.process_stat import process_stat
-from harness.runtime.pods import PauseProcess
+from harness.runtime.pod_record import PauseProcess
 
 SHIM: Final = "harness.containerd.shim"
 HOST_PROCESS: Final = "harness.containerd.host_process"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.cri.messages import Mount, NamespaceMode, PodSandboxConfig
-from harness.runtime.pods import Pod, new_container_id, rfc3339
+from harness.runtime.pod_record import Pod, new_container_id, rfc3339
 from skel.decoders import integer, list_of, record, string
 from skel.record import Record, field
 

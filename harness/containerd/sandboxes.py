@@ -20,7 +20,8 @@ from harness.files import LockHeldError, write_atomically
 from harness.mounts import detach
 from harness.process_stat import process_stat
 from harness.runtime.node import Node
-from harness.runtime.pods import PauseProcess, PodExistsError, PodRecordError, PodStore
+from harness.runtime.pod_record import PauseProcess
+from harness.runtime.pods import PodExistsError, PodRecordError, PodStore
 from harness.runtime.resolv_conf import HOST_RESOLV_CONF, resolver_line
 from harness.runtime.sandbox import create_sandbox, new_sandbox_path
 from harness.runtime.sandbox_life import SandboxEvent, SandboxState

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from harness.libcni.cache import CachedAttachment, ResultCache
 from harness.libcni.repair import namespace_of
-from harness.runtime.pods import Pod, PodNetwork
+from harness.runtime.pod_record import Pod, PodNetwork
 from harness.runtime.sandbox_life import SandboxState
 
 

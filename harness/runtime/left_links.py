@@ -10,7 +10,7 @@ from harness.files import naming
 
 if TYPE_CHECKING:
     from harness.runtime.node import Node
-    from harness.runtime.pods import PodNetwork
+    from harness.runtime.pod_record import PodNetwork
 
 
 def existing_links(names: Iterable[str]) -> list[str]:

@@ -24,7 +24,7 @@ from harness.libcni.repair import namespace_of
 from harness.runtime.namespace_state import LiveNamespace, live_namespaces
 from harness.runtime.node import Node
 from harness.runtime.node_snapshot import NODE, THIS_HOST
-from harness.runtime.pods import PodNetwork
+from harness.runtime.pod_record import PodNetwork
 from harness.runtime.reservations import read_reservations, reservation_folders
 from harness.runtime.sandbox import sandbox_exists
 from harness.snapshot import take

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from harness.libcni.networks import NetworkList
 from harness.runtime.leftovers import AttachmentSurvey, TracedAttachment
 from harness.runtime.node import Node
-from harness.runtime.pods import Pod
+from harness.runtime.pod_record import Pod
 from harness.runtime.reservations import Reservation, read_reservations, reservation_folder
 from harness.validation.address_ranges import HOST_LOCAL, AddressRange, HostLocalSection, ranges_of
 from skel.errors import CniError

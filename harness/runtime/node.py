@@ -19,7 +19,8 @@ from harness.files import copy_files, locked, write_atomically
 from harness.locations import DEFAULT_CONF_DIR, DEFAULT_STATE_DIR
 from harness.runtime.left_links import LeftLinks
 from harness.runtime.own_folders import OwnFolders, own_folders
-from harness.runtime.pods import Pod, PodStore
+from harness.runtime.pod_record import Pod
+from harness.runtime.pods import PodStore
 from harness.runtime.sandbox import NETNS_DIR, create_sandbox, sandbox_exists
 from netlink.namespace import Namespace, entered, open_namespace, remove_namespace
 from netlink.own_namespaces import (

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from harness.runtime.node import Node
-from harness.runtime.pods import Pod, PodRecordError
+from harness.runtime.pod_record import Pod
+from harness.runtime.pods import PodRecordError
 from harness.runtime.sandbox import create_sandbox, new_sandbox_path, sandbox_exists
 from harness.snapshot import Difference, Snapshot, differences, take
 from harness.snapshot.state import FILES

@@ -13,8 +13,8 @@ from harness.libcni.networks import NetworkError, parse_network_list
 from harness.runtime.namespace_state import NamespaceState, read_namespace_state
 from harness.runtime.node import Node
 from harness.runtime.node_snapshot import NODE, THIS_HOST, namespaces_of
+from harness.runtime.pod_record import Pod, PodNetwork
 from harness.runtime.pod_view import pod_document
-from harness.runtime.pods import Pod, PodNetwork
 from harness.runtime.result_comparison import compare
 from harness.snapshot import Snapshot, take
 from harness.snapshot.compare import THINGS

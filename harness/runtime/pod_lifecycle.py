@@ -18,7 +18,8 @@ from harness.libcni.networks import NetworkList
 from harness.output import message_of
 from harness.runtime.node import Node
 from harness.runtime.pod_networks import EXPECTED, NetworkPlan, PodNetworks, advising, attachment
-from harness.runtime.pods import Pod, PodNetwork, PodRecordError, new_pod
+from harness.runtime.pod_record import Pod, PodNetwork, new_pod
+from harness.runtime.pods import PodRecordError
 from harness.runtime.resolv_conf import pod_resolv_conf
 from harness.runtime.sandbox import create_sandbox, new_sandbox_path
 from harness.runtime.sandbox_life import SandboxEvent, SandboxState

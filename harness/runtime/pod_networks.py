@@ -19,7 +19,7 @@ from harness.output import message_of
 from harness.runtime.kubernetes import pod_cni_args
 from harness.runtime.left_links import note_left_links
 from harness.runtime.node import Node
-from harness.runtime.pods import Pod, PodNetwork
+from harness.runtime.pod_record import Pod, PodNetwork
 from harness.runtime.sandbox import sandbox_exists
 from skel.errors import CniError
 from skel.versions import VERB_SINCE, at_least

@@ -1,6 +1,6 @@
 """A pod's presentation, in a table or as a document."""
 
-from harness.runtime.pods import Pod, PodNetwork
+from harness.runtime.pod_record import Pod, PodNetwork
 from harness.runtime.sandbox import sandbox_exists
 from harness.runtime.sandbox_life import SandboxState
 

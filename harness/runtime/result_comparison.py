@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from harness.runtime.namespace_state import NamespaceState
-from harness.runtime.pods import PodNetwork
+from harness.runtime.pod_record import PodNetwork
 from netlink.routes import RT_TABLE_MAIN, KernelRoute
 from skel.result import Interface, IPConfig, Result, Route
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from harness.libcni.networks import NetworkError, parse_network_list
-from harness.runtime.pods import PodNetwork
+from harness.runtime.pod_record import PodNetwork
 
 PORT_MAPPINGS: Final = "portMappings"
 BANDWIDTH: Final = "bandwidth"

@@ -9,8 +9,8 @@ from harness.libcni.cache import ResultCache
 from harness.libcni.repair import namespace_of
 from harness.runtime.cached_pods import network_of
 from harness.runtime.node import Node
+from harness.runtime.pod_record import PodNetwork
 from harness.runtime.pod_view import pod_state
-from harness.runtime.pods import PodNetwork
 
 _USUAL_NAMESPACE = "default"
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.runtime.pods import Pod, PodStore
+from harness.runtime.pod_record import Pod
+from harness.runtime.pods import PodStore
 from netlink.namespace import remove_namespace
 from tests.cli import Cli, bridge_network
 from tests.nodes import HANG, until

@@ -10,7 +10,8 @@ import pytest
 from harness.containerd.sandbox_record import SandboxPod, new_sandbox, sandbox_name
 from harness.cri.messages import PodSandboxConfig, PodSandboxMetadata
 from harness.files import LockHeldError
-from harness.runtime.pods import Pod, PodExistsError, PodNetwork, PodRecordError, PodStore, new_pod
+from harness.runtime.pod_record import Pod, PodNetwork, new_pod
+from harness.runtime.pods import PodExistsError, PodRecordError, PodStore
 from harness.runtime.sandbox_life import SandboxState
 
 NETWORK = PodNetwork(name="net", ifname="eth0")

@@ -9,7 +9,7 @@ from harness.cri.capability_args import capability_args
 from harness.cri.messages import PodSandboxConfig, PodSandboxMetadata, PortMapping
 from harness.cri.remote.wire import networks
 from harness.libcni.networks import load_networks
-from harness.runtime.pods import PodNetwork
+from harness.runtime.pod_record import PodNetwork
 from harness.runtime.unserved_requests import unserved_requests
 from tests.cli import ROOT
 

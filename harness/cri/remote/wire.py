@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 
 from harness.cri.remote import api_pb2
 from harness.cri.service import RuntimeServiceError
-from harness.runtime.pods import PodNetwork
+from harness.runtime.pod_record import PodNetwork
 from skel.decoders import list_of, record, string
 from skel.errors import CniError
 from skel.record import Record, field
