@@ -115,7 +115,7 @@ matrix: $(TESTABLE) ## examine our plugins and Debian's beside each other; the f
 		--jobs $(JOBS) --save build/conformance-matrix.md --reports $(REPORTS) $(MATRIX_LISTS)
 
 reports: REPORTS := reports/1.1.0
-reports: matrix ## make matrix, with the reports in reports/ and their table in docs/conformance.md; REPORT_DIR=… PROJECT=… for other plugins
+reports: matrix ## make matrix, with the reports in reports/ and their table in docs/conformance-results.md; REPORT_DIR=… PROJECT=… for other plugins
 	$(RUN)/python -m tools.reports
 
 soak: $(INSTALLED) ## end thousands of ADDs and DELs by signals and count leftovers, and let workers live; SOAK_ARGS=--help tells more

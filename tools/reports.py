@@ -1,4 +1,4 @@
-"""The table of docs/conformance.md, made of the reports in reports/: `python -m tools.reports`.
+"""The table of docs/conformance-results.md, made of the reports in reports/: `python -m tools.reports`.
 
 `make reports` makes the reports, by the suite itself. Nobody edits them.
 """
@@ -18,7 +18,7 @@ from harness.conformance.sentences import read_yaml
 _ROOT: Final = Path(__file__).parent.parent
 FOLDER: Final = _ROOT / "reports" / SPEC_VERSION
 """A folder for each project."""
-PAGE: Final = _ROOT / "docs" / "conformance.md"
+PAGE: Final = _ROOT / "docs" / "conformance-results.md"
 _TABLE: Final = re.compile(r"(?<=<!-- made by `make reports` -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _NO_OUTCOMES: Final = frozenset({"known", "must_failed", "must_known"})
 """The figures of a summary that are no outcomes."""

@@ -90,7 +90,7 @@ def command(
 
     Each plugin of the network list is executed as runtimes do, and in worse ways, on temporary nodes. Then its output
     and its leftovers are examined. Failures and warnings are shown, with -v also the other checks. The exit code is 1
-    if a check fails; --fail-on tells which violations are failures. docs/conformance.md explains the report.
+    if a check fails; --fail-on tells which violations are failures. docs/conformance-report.md explains the report.
     """
     if ctx.invoked_subcommand is not None:
         _refuse_options(ctx)

@@ -106,7 +106,7 @@ def test_plugins_are_examined_and_reports_are_kept(runner: Runner) -> None:
 
 
 def test_inputs_reach_the_shell_as_variables_and_are_documented(runner: Runner) -> None:
-    page = (ROOT / "docs/conformance.md").read_text().partition("## GitHub\n")[2].partition("\n## ")[0]
+    page = (ROOT / "docs/conformance-in-ci.md").read_text().partition("## GitHub\n")[2].partition("\n## ")[0]
 
     assert set(re.findall(r"`([a-z-]+)`", page)) >= runner.action["inputs"].keys()
     for step in runner.action["runs"]["steps"]:

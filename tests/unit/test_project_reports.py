@@ -1,4 +1,4 @@
-"""The reports of projects in reports/, and the table of docs/conformance.md that is made of them."""
+"""The reports of projects in reports/, and the table of docs/conformance-results.md that is made of them."""
 
 from pathlib import Path
 from typing import Any

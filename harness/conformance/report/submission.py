@@ -55,7 +55,7 @@ def write_folder(examination: Examination, folder: Path) -> None:
     lines = [
         f"# {escaped(folder.name)}\n",
         *overview(examination),
-        f"[{REPORT}]({REPORT}) has every check. docs/conformance.md explains the words.\n",
+        f"[{REPORT}]({REPORT}) has every check. docs/conformance-report.md explains the words.\n",
         *reproduction(examination),
     ]
     page, report = _without_folder("\n".join(lines)).encode(), to_yaml(examination).encode()
