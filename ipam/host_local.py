@@ -106,7 +106,7 @@ def gc(args: Args[HostLocalConfig]) -> None:
 
 
 def status(args: Args[HostLocalConfig]) -> None:
-    """Raise CniError (50) if an ADD could not write a reservation; warn if no address is free (docs/design.md)."""
+    """Raise CniError (50) if an ADD cannot write a reservation; warn if no address is free (docs/design-plugins.md)."""
     range_sets = [] if ranges_come_with_pods(args.config) else range_sets_of(args.config)
     args.config.ipam.routes()  # raises for routes that no ADD can use
     with _store(args.config) as store:

@@ -48,7 +48,7 @@ def not_relied_on(trial: Trial) -> None:
     trial.detach()
 
 
-# A remark: a STATUS error taints the node, and pods that run may be evicted (docs/design.md, "STATUS").
+# A remark: a STATUS error taints the node, and pods that run may be evicted (docs/design-plugins.md, "STATUS").
 @check("status-exhausted", "status-exhausted", profiles=GIVING_ADDRESSES, level=Level.MAY)
 def exhausted(trial: Trial) -> None:
     """STATUS fails if no address is left; for an interface plugin, if its IPAM plugin's STATUS fails then."""
