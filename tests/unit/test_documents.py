@@ -122,12 +122,6 @@ def test_the_workflow_runs_the_parts_of_ci() -> None:
     assert set(parts) <= set(workflow["jobs"]["run"]["strategy"]["matrix"]["command"])
 
 
-def test_the_hook_calls_the_same_lint() -> None:
-    [repo] = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
-
-    assert [hook["entry"] for hook in repo["hooks"]] == ["make lint"]
-
-
 @pytest.mark.parametrize(
     "path", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*[!g].yml")), ids=lambda path: path.stem
 )
