@@ -1,4 +1,4 @@
-"""Documents that are generated, and files around the project: the site, manual pages, README's length, the workflow."""
+"""Documents that are generated, and their style: the site, manual pages, README's length, names of tests."""
 
 import json
 import os
@@ -11,7 +11,6 @@ from pathlib import Path
 
 import click
 import pytest
-import yaml
 
 import skel
 from harness.cli.command_line import cli
@@ -111,24 +110,6 @@ def test_manual_pages_name_every_verb(tmp_path: Path) -> None:
 
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text().split()) < 900
-
-
-def test_the_workflow_runs_the_parts_of_ci() -> None:
-    lines = (ROOT / ".ci" / "run").read_text().splitlines()
-    parts = [line.partition(" #")[0].strip() for line in lines if line.startswith(("make", "tools/"))]
-    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
-
-    assert len(parts) > 2
-    assert set(parts) <= set(workflow["jobs"]["run"]["strategy"]["matrix"]["command"])
-
-
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*[!g].yml")), ids=lambda path: path.stem
-)
-def test_issue_templates_ask_for_doctor(path: Path) -> None:
-    asked = [part for part in yaml.safe_load(path.read_text())["body"] if part.get("id") == "doctor"]
-
-    assert [part["validations"]["required"] for part in asked] == [True]
 
 
 def test_habits_are_found_with_their_lines(tmp_path: Path) -> None:

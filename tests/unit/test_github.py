@@ -1,16 +1,27 @@
 """Files for contributors: the hook before a commit, and the forms and workflows of GitHub."""
 
+import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from tests.cli import ROOT
 
+WORKFLOWS: dict[str, Any] = {
+    path.name: yaml.safe_load(path.read_text()) for path in (ROOT / ".github" / "workflows").glob("*.yml")
+}
+JOBS: list[tuple[str, dict[str, Any]]] = [
+    (f"{name}:{job}", definition) for name, each in WORKFLOWS.items() for job, definition in each["jobs"].items()
+]
+BEFORE_CHECKOUT = "apt-get update && apt-get install --yes --no-install-recommends ca-certificates git make"
+"""A container's first step: without git, the action checkout fetches no repository, only an archive of its files."""
 HOOKS = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
 
 
@@ -53,3 +64,77 @@ def test_hooks_take_the_files_that_lint_finds() -> None:
         ]
 
         assert [name for name in names if re.search(hook["files"], name)] == names[:2]
+
+
+def test_the_workflow_runs_the_parts_of_ci() -> None:
+    lines = (ROOT / ".ci" / "run").read_text().splitlines()
+    parts = [line.partition(" #")[0].strip() for line in lines if line.startswith(("make", "tools/"))]
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+
+    assert len(parts) > 2
+    assert set(parts) <= set(workflow["jobs"]["run"]["strategy"]["matrix"]["command"])
+
+
+def commands() -> list[str]:
+    """Return the shell of all steps, one text for each row of a matrix, without its expressions."""
+    found = []
+    for _, job in JOBS:
+        rows = job.get("strategy", {}).get("matrix", {}).get("command", [""])
+        shells = [step["run"] for step in job["steps"] if "run" in step]
+        found += [shell.replace("${{ matrix.command }}", row) for shell in shells for row in rows]
+    return sorted({command.replace("${{ github.run_number }}", "7") for command in found} - {BEFORE_CHECKOUT})
+
+
+@pytest.mark.parametrize("command", commands())
+def test_each_step_of_a_workflow_is_a_command_of_the_project(tmp_path: Path, command: str) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    line = command.strip().splitlines()[-1].partition(" 2>&1 | ")[0]
+    program = shlex.split(line)[0]
+
+    if program != "make":
+        assert os.access(ROOT / program, os.X_OK)
+        return
+    env = {**os.environ, "MAKEFLAGS": "n"}  # make prints its commands only
+    run = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+def test_long_jobs_of_ci_wait_for_the_quick_one() -> None:
+    jobs = WORKFLOWS["ci.yml"]["jobs"]
+
+    assert {name: job.get("needs") for name, job in jobs.items()} == {"quick": None, "run": "quick", "pythons": "quick"}
+
+
+@pytest.mark.parametrize(("name", "job"), JOBS, ids=[name for name, _ in JOBS])
+def test_job_ends_and_begins_as_the_others(name: str, job: dict[str, Any]) -> None:
+    assert job["timeout-minutes"] < 360  # GitHub's own limit
+    if "container" in job:
+        assert job["steps"][0] == {"run": BEFORE_CHECKOUT}
+        assert job["steps"][1]["uses"].startswith("actions/checkout@")
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_workflow_has_no_rights_but_to_read_and_no_secret(name: str) -> None:
+    workflow = WORKFLOWS[name]
+    text = (ROOT / ".github" / "workflows" / name).read_text()
+    shell = "\n".join(step.get("run", "") for job in workflow["jobs"].values() for step in job["steps"])
+
+    assert workflow["permissions"] == {"contents": "read"}
+    assert "pull_request_target" not in text
+    assert "secrets." not in text
+    # A branch's name or a title in a shell would be executed.
+    assert set(re.findall(r"\$\{\{.*?\}\}", shell)) <= {"${{ matrix.command }}"}
+    assert set(re.findall(r"github\.[\w.]+", text)) <= {"github.ref", "github.event_name", "github.run_number"}
+    further = {
+        job: definition["permissions"] for job, definition in workflow["jobs"].items() if "permissions" in definition
+    }
+    assert further == {}
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*[!g].yml")), ids=lambda path: path.stem
+)
+def test_issue_templates_ask_for_doctor(path: Path) -> None:
+    asked = [part for part in yaml.safe_load(path.read_text())["body"] if part.get("id") == "doctor"]
+
+    assert [part["validations"]["required"] for part in asked] == [True]
