@@ -99,6 +99,27 @@ def test_each_step_of_a_workflow_is_a_command_of_the_project(tmp_path: Path, com
     assert run.returncode == 0, run.stderr
 
 
+@pytest.mark.parametrize("code", [0, 2])
+def test_weekly_step_keeps_the_output_and_the_exit_code(tmp_path: Path, code: int) -> None:
+    job = WORKFLOWS["weekly.yml"]["jobs"]["run"]
+    *_, step, upload = job["steps"]
+    (tmp_path / "make").write_text(f'#!/bin/sh\necho "$@"\necho a fault >&2\nexit {code}\n')
+    (tmp_path / "make").chmod(0o755)
+
+    script = step["run"].replace("${{ matrix.command }}", "make soak SOAK_ARGS='--seed 7'")
+    ran = subprocess.run(
+        [step["shell"], "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
+        cwd=tmp_path,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        check=False,
+    )
+
+    assert ran.returncode == code
+    assert (tmp_path / "build" / "weekly.txt").read_text() == "soak SOAK_ARGS=--seed 7\na fault\n"
+    assert upload["if"] == "always()"
+    assert "build/weekly.txt" in upload["with"]["path"].split()
+
+
 def test_long_jobs_of_ci_wait_for_the_quick_one() -> None:
     jobs = WORKFLOWS["ci.yml"]["jobs"]
 
