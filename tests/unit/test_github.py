@@ -120,6 +120,16 @@ def test_weekly_step_keeps_the_output_and_the_exit_code(tmp_path: Path, code: in
     assert "build/weekly.txt" in upload["with"]["path"].split()
 
 
+def test_site_of_make_docs_is_deployed() -> None:
+    build, deploy = WORKFLOWS["docs.yml"]["jobs"].values()
+    *_, made, uploaded = build["steps"]
+    [site] = re.findall("^site_dir: (.*)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+
+    assert (made["run"], uploaded["with"]["path"]) == ("make docs", site)
+    assert deploy["needs"] == "build"
+    assert [step for step in deploy["steps"] if "run" in step] == []  # its token goes to no shell
+
+
 def test_long_jobs_of_ci_wait_for_the_quick_one() -> None:
     jobs = WORKFLOWS["ci.yml"]["jobs"]
 
@@ -146,10 +156,8 @@ def test_workflow_has_no_rights_but_to_read_and_no_secret(name: str) -> None:
     # A branch's name or a title in a shell would be executed.
     assert set(re.findall(r"\$\{\{.*?\}\}", shell)) <= {"${{ matrix.command }}"}
     assert set(re.findall(r"github\.[\w.]+", text)) <= {"github.ref", "github.event_name", "github.run_number"}
-    further = {
-        job: definition["permissions"] for job, definition in workflow["jobs"].items() if "permissions" in definition
-    }
-    assert further == {}
+    further = {key: job["permissions"] for key, job in workflow["jobs"].items() if "permissions" in job}
+    assert further == ({"deploy": {"pages": "write", "id-token": "write"}} if name == "docs.yml" else {})
 
 
 @pytest.mark.parametrize(
