@@ -1,5 +1,6 @@
-"""Files for contributors: the hook before a commit, and the forms and workflows of GitHub."""
+"""Files for contributors: the hooks before a commit, the dev container, and GitHub's workflows and forms."""
 
+import json
 import os
 import re
 import shlex
@@ -14,15 +15,28 @@ import yaml
 
 from tests.cli import ROOT
 
+
+def _yaml(path: str) -> Any:
+    return yaml.safe_load((ROOT / path).read_text())
+
+
 WORKFLOWS: dict[str, Any] = {
-    path.name: yaml.safe_load(path.read_text()) for path in (ROOT / ".github" / "workflows").glob("*.yml")
+    path.name: _yaml(str(path)) for path in sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 }
 JOBS: list[tuple[str, dict[str, Any]]] = [
     (f"{name}:{job}", definition) for name, each in WORKFLOWS.items() for job, definition in each["jobs"].items()
 ]
 BEFORE_CHECKOUT = "apt-get update && apt-get install --yes --no-install-recommends ca-certificates git make"
 """A container's first step: without git, the action checkout fetches no repository, only an archive of its files."""
-HOOKS = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+HOOKS = _yaml(".pre-commit-config.yaml")["repos"][0]["hooks"]
+
+
+def test_dev_container_is_made_as_the_jobs_of_ci() -> None:
+    container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
+    job = WORKFLOWS["ci.yml"]["jobs"]["quick"]["container"]
+
+    assert {"image": container["image"], "options": "--privileged" * container["privileged"]} == job
+    assert (container["onCreateCommand"], container["postCreateCommand"]) == (BEFORE_CHECKOUT, "make test-venv")
 
 
 def test_hooks_are_commands_of_make_lint() -> None:
@@ -69,10 +83,9 @@ def test_hooks_take_the_files_that_lint_finds() -> None:
 def test_the_workflow_runs_the_parts_of_ci() -> None:
     lines = (ROOT / ".ci" / "run").read_text().splitlines()
     parts = [line.partition(" #")[0].strip() for line in lines if line.startswith(("make", "tools/"))]
-    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
 
     assert len(parts) > 2
-    assert set(parts) <= set(workflow["jobs"]["run"]["strategy"]["matrix"]["command"])
+    assert set(parts) <= set(WORKFLOWS["ci.yml"]["jobs"]["run"]["strategy"]["matrix"]["command"])
 
 
 def commands() -> list[str]:
@@ -164,6 +177,6 @@ def test_workflow_has_no_rights_but_to_read_and_no_secret(name: str) -> None:
     "path", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*[!g].yml")), ids=lambda path: path.stem
 )
 def test_issue_templates_ask_for_doctor(path: Path) -> None:
-    asked = [part for part in yaml.safe_load(path.read_text())["body"] if part.get("id") == "doctor"]
+    asked = [part for part in _yaml(str(path))["body"] if part.get("id") == "doctor"]
 
     assert [part["validations"]["required"] for part in asked] == [True]
