@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,24 @@ JOBS: list[tuple[str, dict[str, Any]]] = [
 BEFORE_CHECKOUT = "apt-get update && apt-get install --yes --no-install-recommends ca-certificates git make"
 """A container's first step: without git, the action checkout fetches no repository, only an archive of its files."""
 HOOKS = _yaml(".pre-commit-config.yaml")["repos"][0]["hooks"]
+
+
+def test_dependabot_looks_at_all_actions_and_leaves_exact_versions() -> None:
+    updates = {each["package-ecosystem"]: each for each in _yaml(".github/dependabot.yml")["updates"]}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [
+        *project["dependencies"],
+        *(each for extra in project["optional-dependencies"].values() for each in extra),
+    ]
+    composite = {f"/{path.parent.relative_to(ROOT)}" for path in (ROOT / "tools").rglob("action.yml")}
+
+    assert updates.keys() == {"pip", "github-actions"}
+    assert {each["schedule"]["interval"] for each in updates.values()} == {"monthly"}
+    assert [[group["patterns"] for group in each["groups"].values()] for each in updates.values()] == [[["*"]]] * 2
+    assert set(updates["github-actions"]["directories"]) == {"/"} | composite
+    assert [each["dependency-name"] for each in updates["pip"]["ignore"]] == [
+        name.partition("==")[0] for name in wanted if "==" in name
+    ]
 
 
 def test_dev_container_is_made_as_the_jobs_of_ci() -> None:
