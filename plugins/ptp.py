@@ -99,8 +99,9 @@ class PtpDriver(Driver[PtpConfig]):
         addresses = [add_address(ifindex, gateway, nodad=True) for gateway in gateways]
         at.host.send(*addresses, *map(add_route, routes))
 
-    def wait_reachable(self, at: Adding) -> None:
+    def wait_reachable(self, at: Adding, pod: "Rtnl") -> None:
         """Return when the pair passes packets."""
+        del pod
         wait_up(at.host, self.port)
 
     def verify(self, at: Attached) -> None:

@@ -33,7 +33,7 @@ class VlanDriver(OnMaster[VlanConfig]):
         return vlan(vlan_id=self.config.vlan_id)
 
     def link_mac(self, mac: str) -> str:
-        """Return the requested MAC, else that of the master."""
+        """Return the requested MAC; else "", and the kernel gives it the master's."""
         del mac
         return self.config.requested_mac(self.args.cni_args)
 

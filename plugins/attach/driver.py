@@ -67,10 +67,10 @@ class Attached(NamedTuple):
 class Driver(Generic[C]):
     """One call of an interface plugin: the steps that differ between kinds of interface.
 
-    The sequence makes one for each call, so a driver may keep what `make` has made for its later steps. All else comes
-    as their `at`. ADD calls `make`, `gateways`, `pod_routes`, `after_ipam`, `wait_reachable`, `announce`, in order.
-    CHECK calls `verify`, DEL `unmake`, GC `stale`, STATUS `status` and REPAIR `repair`. Every step may raise CniError
-    and OSError.
+    The sequence makes one for each call, so a driver may keep what a step has made for later ones. Steps that look at
+    the kernel get what the sequence has opened as one value, `at`; those that complete the result get the result. ADD
+    calls `make`, `gateways`, `pod_routes`, `after_ipam`, `wait_reachable`, `announce`, in order. CHECK calls `verify`,
+    DEL `unmake`, GC `stale`, STATUS `status` and REPAIR `repair`. Every step may raise CniError and OSError.
     """
 
     kind: str | None = "veth"
@@ -162,10 +162,11 @@ class Driver(Generic[C]):
         `gateways` are those that `gateways` returned; without an IPAM plugin there are none.
         """
 
-    def wait_reachable(self, at: Adding) -> None:
+    def wait_reachable(self, at: Adding, pod: "Rtnl") -> None:
         """Return when neighbours hear the pod: before it announces its addresses, and before a DAD probe.
 
-        The DAD probe comes before `after_ipam`. A signal may end this wait (skel.Interruption).
+        The DAD probe comes before `after_ipam`. `pod` has the links of the pod: a signal may end this wait at any
+        point (skel.Interruption), so it enters no namespace.
         """
 
     def announce(self, pod: "Rtnl", inner: "Link") -> None:

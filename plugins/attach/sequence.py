@@ -98,7 +98,7 @@ def _connect(driver: Driver[Any], at: Adding, ifindex: int, gateways: list[Cidr]
                     result,
                     dad=driver.dad,
                     own_routes=driver.pod_routes(result, ifindex),
-                    wait_reachable=lambda: driver.wait_reachable(at),
+                    wait_reachable=lambda: driver.wait_reachable(at, pod),
                     waiting=args.interruption.waiting,
                 )
         result.interfaces.append(interface_of(inner, args.netns))
@@ -119,7 +119,7 @@ def _connect(driver: Driver[Any], at: Adding, ifindex: int, gateways: list[Cidr]
             # Last: the announcement attracts packets, and they need everything above.
             with span("announce"):
                 with args.interruption.waiting():
-                    driver.wait_reachable(at)
+                    driver.wait_reachable(at, pod)
                 driver.announce(pod, inner)
 
 

@@ -23,7 +23,7 @@ class BridgeDriver(Driver[BridgeConfig]):
     """A pair between the pod and a bridge, which is made if it is missing."""
 
     undo: "BridgeUndo"
-    """The ADD's `undo`, from `open_undo` on."""
+    """From `open_undo` on: that of ADD, or of REPAIR, which takes nothing back."""
     connected: "Connected"
     """The bridge and the pod's port as they were last seen, from `make` on."""
 
@@ -109,8 +109,9 @@ class BridgeDriver(Driver[BridgeConfig]):
         ensure_gateways(host, holder, gateways, present, force=config.force_address, undo=undo, look=look)
         self.connected = self.connected._replace(port=look.answer or port)
 
-    def wait_reachable(self, at: Adding) -> None:
+    def wait_reachable(self, at: Adding, pod: "Rtnl") -> None:
         """Return when the port forwards. Raises CniError (11) if it does not within 2.5 s, or has lost its bridge."""
+        del pod
         bridge, port, _ = self.connected
         if wait_up(at.host, port).master != bridge.ifindex:
             message = f'"{port.name}" is no port of "{bridge.name}" any more: the bridge was removed meanwhile'

@@ -72,7 +72,7 @@ class BridgeUndo(Undo):
 
 
 class Connected(NamedTuple):
-    """A bridge and its new port, as they are once connected."""
+    """A bridge and its new port, as they were last seen."""
 
     bridge: Link
     port: Link

@@ -87,16 +87,13 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
                 pod.set_mtu(moved.ifindex, self.config.mtu)
         return moved.ifindex
 
-    def wait_reachable(self, at: Adding) -> None:
+    def wait_reachable(self, at: Adding, pod: "Rtnl") -> None:
         """Return when the device has a carrier, or after a while without one. A pod without addresses does not wait."""
-        from netlink.rtnl import Rtnl
-
         if at.result.ips and not self._has_waited:
             self._has_waited = True
-            with Rtnl(at.netns) as pod:
-                found = pod.link(self.args.ifname)
-                if found is not None:
-                    pod.wait_oper_up(found.ifindex, _CARRIER_SECONDS)
+            found = pod.link(self.args.ifname)
+            if found is not None:
+                pod.wait_oper_up(found.ifindex, _CARRIER_SECONDS)
 
     def announce(self, pod: "Rtnl", inner: "Link") -> None:
         """Tell the neighbours the MAC, if the device's driver permits it."""
