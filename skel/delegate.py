@@ -19,7 +19,7 @@ from .errors import CniError, Code
 from .interruption import Interruption
 from .plugin import Args, Plugin
 from .record import Record, field
-from .result import Result
+from .result import IPConfig, Result
 from .strict_json import decode_output
 from .versions import at_least
 
@@ -115,7 +115,10 @@ def _call(path: str, args: Args[C], verb: str) -> Outcome | Result:
         parsed = args.parsed if verb == "ADD" else None
         answer = Call(plugin, environ, lambda: args.stdin, args.log, args.context, parsed).run(_as_printed)
         if isinstance(answer, CniError):
-            raise answer
+            try:
+                raise answer
+            finally:
+                del answer  # its traceback has this frame
         if isinstance(answer, Result):
             return answer
         outcome = outcome_of(answer)
@@ -129,10 +132,13 @@ def _call(path: str, args: Args[C], verb: str) -> Outcome | Result:
 
 
 def _as_printed(result: Result, version: str) -> Result:
-    """Return a result as it is after printing and reading it: before 0.3.0 it has one address a family."""
-    if at_least(version, "0.3.0"):
-        return result
-    return Result.decode_any(result.encode_as(version))
+    """Return the addresses, routes and DNS settings as after printing and reading: the plugin keeps its own objects.
+
+    Before 0.3.0 a result has one address a family.
+    """
+    if not at_least(version, "0.3.0"):
+        return Result.decode_any(result.encode_as(version))
+    return Result(ips=[IPConfig(**vars(ip)) for ip in result.ips], routes=list(result.routes), dns=result.dns)
 
 
 def _reported(file: str, path: str, environ: dict[str, str], args: Args[C], plugin: Plugin[Any] | None) -> Outcome:

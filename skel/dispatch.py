@@ -116,6 +116,8 @@ class Call(Generic[C]):
             answer = self._answer()
             return finish(answer, self.version) if isinstance(answer, Result) else answer
         except CniError as error:
+            # Their frames have the caller's, which has the error: a cycle, and a worker collects those when it rests.
+            error.__context__ = error.__traceback__ = None
             return error
         except InterruptionError as error:
             self.context.is_sound = False

@@ -130,7 +130,7 @@ class Args(Generic[C]):
         self.environ = environ
         self.stdin = stdin
         self.parsed = parsed
-        """The JSON object on stdin, if the dispatcher has made these arguments."""
+        """The JSON object on stdin, if a dispatcher made these arguments. Delegates get it, too: do not change it."""
         self.log = log
         """Write one line to stderr; the dispatcher adds the container ID and the trace ID."""
         self.cni_args = dict(cni_args or {})

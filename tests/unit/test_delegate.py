@@ -1,5 +1,6 @@
 """An interface plugin and its IPAM plugin: our own in this process, anybody's as a process, with the same outcome."""
 
+import gc
 import json
 import os
 import re
@@ -403,6 +404,22 @@ def test_error_of_our_delegate_keeps_its_code(host_local: Callable[[str | bytes]
 
     assert error_of(outcome)["code"] == Code.INVALID_CONFIG
     assert '"10.1"' in error_of(outcome)["msg"]
+
+
+def test_failures_of_our_delegate_keep_no_memory_until_a_collection(
+    host_local: Callable[[str | bytes], Sample],
+) -> None:
+    """A worker of the server collects garbage only when it rests."""
+    sample = host_local(LAUNCHER)
+    codes = [addresses(sample, container_id=pod).code for pod in ("a", "b", "c")]
+    gc.collect()
+    gc.disable()
+    try:
+        codes += [addresses(sample, container_id="c").code for _ in range(20)]
+        assert gc.collect() == 0
+        assert codes == [0, 0, *[1] * 21]  # there are two addresses
+    finally:
+        gc.enable()
 
 
 def test_delegate_with_our_plugins_name_may_be_a_foreign_file(foreign: Foreign) -> None:
