@@ -68,7 +68,7 @@ class Netfilter(Socket):
             self._ask(questions)
 
     def _ask(self, questions: tuple[LookUp[Any], ...]) -> None:
-        first = self._send_all([(question.message, 0) for question in questions])
+        first = self._send_all([(question.message, 0) for question in questions], changes=False)
         failures = []
         for frame in self._replies():
             # Each question has one reply, and they come in order, behind replies that an interrupted call left unread.

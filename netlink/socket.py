@@ -150,12 +150,16 @@ class Socket(Closing):
                     return found, whole
                 found.append(frame)
 
-    def _send_all(self, messages: Sequence[tuple[bytes, int]]) -> int:
-        """Send messages, each with flags besides its own, in one system call; return the first's sequence number."""
+    def _send_all(self, messages: Sequence[tuple[bytes, int]], *, changes: bool = True) -> int:
+        """Send messages, each with flags besides its own, in one system call; return the first's sequence number.
+
+        `changes` says that an answer may repeat its message, as errors of changes do. Many need a larger buffer, which
+        takes rights on the machine itself.
+        """
         # 32 bits hold more requests than any of our processes makes.
         first = self._sequence + 1
         self._sequence += len(messages)
-        if len(messages) > _ERRORS_THAT_FIT:
+        if changes and len(messages) > _ERRORS_THAT_FIT:
             self._socket.setsockopt(_socket.SOL_SOCKET, _SO_RCVBUFFORCE, len(messages) * _ERROR_SIZE)
         self._send(bundle(messages, first))
         return first
