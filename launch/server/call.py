@@ -158,6 +158,11 @@ class _Interruption(Interruption):
         super().end_wait(before)
         self._slot.enter(before)
 
+    def _limit_undoing(self) -> None:
+        # A further signal at the first instruction of the wait's end keeps `end_wait` from being called.
+        self._slot.enter(WorkerState.RUNNING)
+        super()._limit_undoing()
+
 
 class Cancellation:
     """The end of a call before its time: a signal ends the launcher, or the call takes too long.
