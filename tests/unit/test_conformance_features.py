@@ -77,6 +77,8 @@ def test_capabilities_ipv6_and_delegation_count_only_if_they_are_declared() -> N
     assert {"ips", "portMappings", "IPv6", "delegation"}.isdisjoint(standing(every_finding(plain)).extended)
     assert {"ips", "portMappings", "IPv6", "delegation"} <= standing(every_finding(rich)).extended.keys()
     assert "mac" not in standing(every_finding(rich)).extended
+    quoting = bridge("1.1.0", {"note": 'a 6" rack', **DUAL_STACK})
+    assert "IPv6" in standing(every_finding(quoting)).extended
 
 
 def test_a_feature_without_a_check_that_applies_is_not_declared() -> None:

@@ -100,6 +100,8 @@ def _violated(
     finding: Finding, violation: ViolationError, executions: Sequence[Execution], threshold: Threshold
 ) -> Finding:
     check = finding.check
+    # The frames of all three would keep the node.
+    violation.__context__ = violation.__cause__ = violation.__traceback__ = None
     return finding._replace(
         outcome=Outcome.FAIL if threshold.counts(check.id, check.level) else Outcome.WARN,
         detail=str(violation),
@@ -107,7 +109,7 @@ def _violated(
         got=violation.got,
         expected=violation.expected,
         failed_runs=1,
-        violation=violation.with_traceback(None),  # the frames would keep the node
+        violation=violation,
     )
 
 

@@ -59,7 +59,7 @@ class Quiet:
 
     @contextmanager
     def beside(self) -> Iterator[None]:
-        """Work beside others, as soon as nobody works alone or waits for it."""
+        """Work beside others, as soon as no thread works alone."""
         with self._turn:
             self._places.acquire()
         try:

@@ -22,6 +22,9 @@ from harness.conformance.sentences import Level
 from harness.conformance.subject import Subject
 from harness.conformance.threshold import effects
 
+_STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
+"""A string in JSON, also one with escaped quotes."""
+
 
 class FeatureState(StrEnum):
     """How core, or a feature, stands; the better one first."""
@@ -78,7 +81,7 @@ def _capability(name: str, check: str) -> Feature:
 
 def _has_ipv6(subject: Subject) -> bool:
     written = json.dumps([plugin.raw for plugin in (subject.plugin, *subject.before)])
-    return any(map(_is_ipv6, re.findall('"([^"]*)"', written)))
+    return any(map(_is_ipv6, _STRING.findall(written)))
 
 
 def _is_ipv6(text: str) -> bool:
