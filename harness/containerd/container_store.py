@@ -210,7 +210,10 @@ class ContainerStore:
         return [ContainerFolder(path) for path in self._paths() if path not in whole]
 
     def _paths(self) -> list[Path]:
-        return list(self.folder.iterdir()) if self.folder.exists() else []
+        try:
+            return list(self.folder.iterdir())
+        except FileNotFoundError:
+            return []
 
 
 def discard(folder: Path) -> None:
