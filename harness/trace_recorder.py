@@ -11,7 +11,7 @@ _MOST: Final = 200_000
 
 
 class SpanEvent(NamedTuple):
-    """A span has begun or ended; one that a plugin reports may have ended when it begins. `waits`: it may last."""
+    """A span has begun or ended. A plugin may report one after its end. `waits` says that it may last."""
 
     span: Span
     begins: bool

@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
@@ -15,6 +15,7 @@ from harness.output import TextTable, say, seconds
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from harness.cli.plan import AskedOfAdd
     from harness.runtime.pod_lifecycle import AddedPod
 
 _PREPARATION_S = 60.0
@@ -87,7 +88,7 @@ def command(
     diff: bool,
     exist_ok: bool,
     jobs: int,
-    **asked: Any,  # noqa: ANN401 -- the fields of AddOptions
+    **asked: "Unpack[AskedOfAdd]",
 ) -> int:
     """Make pods: a network namespace each, joined to networks.
 

@@ -24,7 +24,7 @@ from harness.output import message_of, replace_line, say
 if TYPE_CHECKING:
     from types import FrameType
 
-    from harness.conformance.check_options import StopRequest
+    from harness.conformance.check_options import CheckOptions, StopRequest
     from harness.conformance.engine.examination import Examination
     from harness.conformance.engine.run import ConformanceRun
     from harness.conformance.finding import Finding
@@ -111,7 +111,6 @@ def conformance_run(
     nodes of failed checks stay. Raises UsageError, NetworkError.
     """
     from harness.cli.defaults import select_networks
-    from harness.conformance.check_options import CheckOptions
     from harness.conformance.engine.run import ConformanceRun
     from harness.conformance.known_failures import NOTHING_KNOWN
     from harness.conformance.subject import Profile, subjects_of
@@ -126,17 +125,7 @@ def conformance_run(
     networks = [read_network_file(path) for path in options.confs] or select_networks(settings, options.names)
     there = [subject.type for network in networks for subject in subjects_of(network, (), profile=profile)]
     demand_known("--plugin", options.plugins, there)
-    of_checks = CheckOptions(
-        options.timeout,
-        tuple(folder.absolute() for folder in options.watched),
-        options.preparation,
-        threshold=threshold_of(options.fail_on, options.level),
-        traffic=options.traffic,
-        pod_interface=options.pod_interface,
-        keeps=keeps,
-    )
-    if options.chaos:
-        of_checks = replace(of_checks, kills=options.points, killers=jobs)
+    of_checks = _check_options(options, jobs, keeps=keeps)
     with Progress() as progress:
         halting = threading.Lock()
 
@@ -159,6 +148,21 @@ def conformance_run(
             progress=tell,
             remark=progress.remark,
         )
+
+
+def _check_options(options: ConformanceOptions, jobs: int, *, keeps: bool) -> "CheckOptions":
+    from harness.conformance.check_options import CheckOptions
+
+    made = CheckOptions(
+        options.timeout,
+        tuple(folder.absolute() for folder in options.watched),
+        options.preparation,
+        threshold=threshold_of(options.fail_on, options.level),
+        traffic=options.traffic,
+        pod_interface=options.pod_interface,
+        keeps=keeps,
+    )
+    return replace(made, kills=options.points, killers=jobs) if options.chaos else made
 
 
 def writable_folder(folder: Path) -> None:

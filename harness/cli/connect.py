@@ -1,7 +1,7 @@
 """`cni-harness connect`: one more network for a pod that exists."""
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
@@ -9,6 +9,9 @@ from harness.cli.node_pods import node_pod
 from harness.cli.options import Settings, complete_network, complete_pod, namespace_option, verb
 from harness.cli.traced_verb import record_option
 from harness.output import TextTable, say
+
+if TYPE_CHECKING:
+    from harness.cli.plan import Asked
 
 _HEADINGS = ("POD", "NETWORK", "INTERFACE", "ADDRESS", "GATEWAY")
 
@@ -30,7 +33,7 @@ def command(
     network: str,
     namespace: str,
     ifname: str | None,
-    **asked: Any,  # noqa: ANN401 -- the other fields of AddOptions
+    **asked: "Unpack[Asked]",
 ) -> None:
     """Join a pod to one more network while its processes run, as `docker network connect` does.
 

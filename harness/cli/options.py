@@ -213,12 +213,12 @@ def verb(
 
     def decorate(function: Callable[..., object]) -> click.Command:
         @wraps(function)
-        def as_root(settings: Settings, **arguments: Any) -> object:  # noqa: ANN401 -- the verb's own
+        def demanding_root(settings: Settings, **arguments: Any) -> object:  # noqa: ANN401 -- the verb's own
             if root:
                 needs_root(name, root)
             return function(settings, **arguments)
 
-        carry_out = click.make_pass_decorator(Settings, ensure=True)(traceable(name, as_root, say))
+        carry_out = click.make_pass_decorator(Settings, ensure=True)(traceable(name, demanding_root, say))
         command = click.command(name, cls=cls, **attributes)(carry_out)
         shared = shared_options(makes_folders=makes_folders)
         command.params += [option for option in shared if not (own_output and option.name == "output")]

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypedDict
 
 from harness.libcni.networks import NetworkList
 from harness.runtime.pod_networks import NetworkPlan
@@ -39,6 +39,22 @@ class AddOptions:
     cni_args: Sequence[str] = ()
     capabilities: Sequence[str] = ()
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+
+class Asked(TypedDict):
+    """The options of `connect` that are fields of AddOptions."""
+
+    ips: tuple[str, ...]
+    mac: str | None
+    cni_args: tuple[str, ...]
+    capabilities: tuple[str, ...]
+
+
+class AskedOfAdd(Asked):
+    """The options of `add` that are fields of AddOptions."""
+
+    ifname: str
+    ports: tuple[str, ...]
 
 
 def plan_networks(networks: Sequence[NetworkList], options: AddOptions) -> list[NetworkPlan]:

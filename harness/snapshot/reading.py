@@ -209,8 +209,11 @@ def _read(reading: Reading, tools: _Tools) -> None:
         (qdiscs_listed,) = traffic.documents(1)
         found["qdiscs"] = qdiscs(qdiscs_listed)
         found["filters"], found["classes"] = filters_and_classes(qdiscs_listed)
-    listed = nft.documents(1)[0] if nft is not None else None
-    _firewall(found, None if filtering and nft is None else listed["nftables"] if listed else [], tools)
+    ruleset: list[Any] | None = None if filtering else []  # None: nft is missing
+    if nft is not None:
+        (listed,) = nft.documents(1)
+        ruleset = listed["nftables"] if listed else []
+    _firewall(found, ruleset, tools)
     mtus = {entry["ifname"]: entry["mtu"] for entry in reading.entries or ()}
     found["sysctls"], found["link sysctls"] = sysctls(parameters, mtus)
 

@@ -97,6 +97,14 @@ class NothingListed(Listing):
         """Return empty lists, one for each of `count` commands."""
         return [[] for _ in range(count)]
 
+    def text(self, errors: str = "backslashreplace") -> str:
+        """Return an empty text."""
+        del errors
+        return ""
+
+    def cancel(self) -> None:
+        """Leave nothing to end."""
+
 
 def start(tool: str, *arguments: str, batch: Sequence[str] = ()) -> Listing:
     """Start a tool, with commands for its `-batch -`. Raises SnapshotError, also if it is not installed."""

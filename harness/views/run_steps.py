@@ -174,7 +174,7 @@ def _execution(step: Step, place: Sequence[str]) -> ExecutedPlugin:
 
 
 def _attributes_around(step: Step | None, names: str | tuple[str, ...]) -> Mapping[str, object]:
-    """Return the attributes of a step or of the nearest one around it whose name begins so; none without one."""
+    """Return the attributes of the step, or of the nearest one around it, whose name begins so, or none."""
     while step is not None and not step.span.name.startswith(names):
         step = step.above
     return step.span.attributes if step is not None else {}

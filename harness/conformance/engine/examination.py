@@ -60,7 +60,7 @@ def _source() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Examination:
-    """The findings of a run, and their circumstances; what is not given is that of this process."""
+    """The findings of a run, and their circumstances. The defaults describe this process."""
 
     findings: tuple[Finding, ...]
     files: tuple[ExaminedFile, ...]
