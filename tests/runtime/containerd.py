@@ -181,7 +181,8 @@ class Containerd:
         """Those of the node's pods in whichever hierarchies there are, the innermost first."""
         name = self.node.name
         tops = [path for pattern in (name, f"*/{name}") for path in CGROUPS.glob(pattern)]
-        found = [path for top in tops for path in (top, *top.rglob("*")) if path.is_dir()]
+        # `walk` goes past groups that end meanwhile.
+        found = [Path(folder) for top in tops for folder, _, _ in os.walk(top)]
         return sorted(found, reverse=True)
 
     def _remove_control_groups(self) -> bool:
