@@ -187,7 +187,7 @@ def pods_on_record(settings: Settings) -> "list[tuple[V1Pod, V1PodStatus]]":
 def _runtime(
     settings: Settings, choice: RuntimeChoice, stack: ExitStack, *, take_over: bool
 ) -> "tuple[RuntimeService, ImageService]":
-    """Return the runtime's two services, traced if somebody records.
+    """Return the runtime's two services, traced if a trace is recorded.
 
     Raises ClickException, OSError, RuntimeServiceError.
     """

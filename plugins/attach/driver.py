@@ -67,10 +67,10 @@ class Attached(NamedTuple):
 class Driver(Generic[C]):
     """One call of an interface plugin: the steps that differ between kinds of interface.
 
-    The sequence makes one for each call, so a driver may keep what a step has made for later ones. Steps that look at
-    the kernel get what the sequence has opened as one value, `at`; those that complete the result get the result. ADD
-    calls `make`, `gateways`, `pod_routes`, `after_ipam`, `wait_reachable`, `announce`, in order. CHECK calls `verify`,
-    DEL `unmake`, GC `stale`, STATUS `status` and REPAIR `repair`. Every step may raise CniError and OSError.
+    The sequence makes one for each call, so a driver may keep links that a step has made. Steps that look at the kernel
+    get the open sockets and the namespace as one value, `at`; steps that complete the result get the result. ADD calls
+    `make`, `gateways`, `pod_routes`, `after_ipam`, `wait_reachable`, `announce`, in order. CHECK calls `verify`, DEL
+    `unmake`, GC `stale`, STATUS `status` and REPAIR `repair`. Every step may raise CniError and OSError.
     """
 
     kind: str | None = "veth"

@@ -1,4 +1,4 @@
-"""docs/lesson.md: each command, typed one after the other, prints what the page's answers show."""
+"""docs/lesson.md: each command, typed one after the other, prints the answer of its page."""
 
 import re
 import shlex
@@ -18,7 +18,7 @@ PAGE: Final = "docs/lesson.md"
 FRAMES: Final = "timeout 60 sh /tmp/frames.sh"
 
 
-def test_the_answers_show_what_the_commands_print(fresh_machine: Node, tmp_path: Path) -> None:
+def test_each_command_of_the_lesson_prints_its_answer(fresh_machine: Node, tmp_path: Path) -> None:
     typed = commands(PAGE)
     shown = dict(answers(typed))
     assert {"ip netns list", "cni-harness repair", FRAMES} <= shown.keys()

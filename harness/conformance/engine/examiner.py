@@ -69,7 +69,7 @@ class Quiet:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Work alone, as soon as nobody works."""
+        """Work alone, as soon as no other thread works."""
         with self._turn:
             for _ in range(_PLACES):
                 self._places.acquire()

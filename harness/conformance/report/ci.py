@@ -143,7 +143,7 @@ def _diagnostic(finding: Finding, examination: Examination) -> Iterator[str]:
         **dict(notes(finding, examination.arguments)),
         "duration_ms": round(finding.seconds * 1000),
     }
-    # JSON is YAML, and what the small YAML parsers of TAP's readers understand.
+    # JSON is YAML, and the small YAML parsers of TAP's readers understand it.
     lines = (f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in told.items())
     yield from (f"  {line}" for line in ("---", *lines, "..."))
 

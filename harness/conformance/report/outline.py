@@ -1,4 +1,4 @@
-"""The outline of every report: the verdict, the circumstances of the run, and what was found about each plugin.
+"""The outline of every report: the verdict, the circumstances of the run, and the findings of each plugin.
 
 Of a plugin the urgent findings come first, and the others by their reasons.
 """

@@ -28,7 +28,7 @@ _LONGEST_NAME: Final = 255  # bytes of a file's name (NAME_MAX of limits.h)
 
 
 class PodStart(NamedTuple):
-    """A pod whose containers are started: its sandbox, what the runtime has of the pod, and its volumes by name."""
+    """A pod whose containers are started: its sandbox, its state in the runtime, and its volumes by name."""
 
     pod: V1Pod
     sandbox_id: str

@@ -71,7 +71,7 @@ class KubeRuntime:
     def sync_pod(
         self, pod: V1Pod, status: RuntimePodStatus, volumes: Mapping[str, MountedVolume], cgroup_parent: str
     ) -> list[SyncStep]:
-        """Do what the pod lacks, and return each action with its outcome. Raises OSError."""
+        """Take the actions that the pod needs, and return each with its outcome. Raises OSError."""
         with span("computePodActions"):
             actions = compute_pod_actions(pod, status, self.probes)
         if actions.create_sandbox and actions.sandbox_id:
