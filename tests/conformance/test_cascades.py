@@ -93,6 +93,14 @@ fi
 echo '{{"cniVersion": "1.1.0", "code": 100, "msg": "out of order"}}'
 exit 1
 """
+OWN_RESULT = f"""#!/bin/sh
+result=/var/lib/cni/result-$CNI_CONTAINERID
+case "$CNI_COMMAND" in
+ADD) {SOUND_ONE} | tee "$result" ;;
+CHECK) jq --slurpfile own "$result" '.prevResult = $own[0]' | {SOUND_ONE} ;;
+*) exec {SOUND_ONE} ;;
+esac
+"""
 OF_GC = ("gc-empty-list", "gc-spelling-of-spec", "gc-goes-on-past-errors", "delegate-environment", "delegate-gc-fails")
 
 
@@ -161,6 +169,17 @@ def test_an_add_that_fails_after_a_del_is_one_finding(sound_bin_dir: Path, tmp_p
     assert unexamined(findings) == dict.fromkeys(names[:3], "add-after-del")
     detail = findings["folder-any"].detail
     assert detail.startswith("not examined, because of add-after-del: exit code 3: worn out by ")
+
+
+def test_a_check_that_goes_by_a_stored_result_is_one_finding(sound_bin_dir: Path, tmp_path: Path) -> None:
+    names = ("check-later-mac", "check-later-address", "check-later-route", "check-later-route-removed")
+    bin_dir = plugin(OWN_RESULT, sound_bin_dir, tmp_path)
+
+    findings = found(subject(Profile.INTERFACE, bin_dir), names, tmp_path)
+
+    assert failed(findings) == {"check-other-address-expected"}
+    cause = "check-other-address-expected"
+    assert unexamined(findings) == {"check-later-mac": cause, "check-later-route-removed": cause}
 
 
 @pytest.mark.mostly_slow(4, "each profile; a part is in make test")

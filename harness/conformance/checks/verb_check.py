@@ -27,7 +27,9 @@ from harness.snapshot import differences
 
 LOOKS: Final = ("check-everything-missing", "check-after-del")
 """The checks that tell whether CHECK looks at anything: a CHECK that does not is one finding."""
-_CONSULTS: Final = (*LOOKS, "check-other-address-expected")
+_OWN_RESULT: Final = "check-other-address-expected"
+"""The check of a CHECK that compares with a result of its own: such a one refuses later changes, too."""
+_CONSULTS: Final = (*LOOKS, _OWN_RESULT)
 _INTERFACE: Final = {Profile.INTERFACE}
 OTHER_MAC: Final = "02:00:5e:00:53:01"
 _OTHER_ADDRESSES: Final = {4: "192.0.2.77/24", 6: "2001:db8:77::77/64"}
@@ -165,7 +167,8 @@ def later_mac(trial: Trial) -> None:
     result = result_copy(trial)
     own_interface(trial, result)["mac"] = OTHER_MAC
     set_mac(trial, OTHER_MAC)
-    expect.succeeded(trial.check(prev_result=result), "CHECK after a later plugin changed the hardware address")
+    what = "CHECK after a later plugin changed the hardware address"
+    expect.succeeded(trial.check(prev_result=result), what, follows=_OWN_RESULT)
 
 
 @check("check-later-address", "check-allows-later-changes", profiles=IN_POD)
@@ -209,4 +212,5 @@ def later_route_removed(trial: Trial) -> None:
     result = result_copy(trial)
     gone = {str(route.dst) for route in routes}
     result["routes"] = [route for route in result.get("routes") or [] if route["dst"] not in gone]
-    expect.succeeded(trial.check(prev_result=result), "CHECK after a later plugin removed the routes")
+    what = "CHECK after a later plugin removed the routes"
+    expect.succeeded(trial.check(prev_result=result), what, follows=_OWN_RESULT)
