@@ -4,7 +4,7 @@ import errno
 import struct
 from _socket import AF_BRIDGE, AF_INET6
 
-from fast_stdlib.typing import NamedTuple
+from fast_stdlib.typing import Final, NamedTuple
 from netlink import link_wire
 from netlink.kinds import Details, details_of
 from netlink.link_wire import get_link
@@ -14,10 +14,12 @@ from netlink.wire import HEADER, Frame, hardware_address, items, message, number
 _IFLA_OPERSTATE, _IFLA_PROP_LIST = 16, 52
 _IFLA_INET6_CONF = 2
 _DEVCONF_ACCEPT_RA = 3  # include/uapi/linux/ipv6.h
-# include/uapi/linux/neighbour.h: struct ndmsg is family, ifindex, state, flags, type
-_RTM_GETNEIGH = 30
-_NDMSG = struct.Struct("=B3xiHBB")
-_NDA_LLADDR, _NDA_MASTER = 2, 9
+# include/uapi/linux/neighbour.h
+RTM_GETNEIGH: Final = 30
+NDMSG: Final = struct.Struct("=B3xiHBB")
+"""struct ndmsg: family, ifindex, state, flags, type."""
+NDA_LLADDR: Final = 2
+_NDA_MASTER = 9
 _NETNSID = struct.Struct("=i")
 _NO_FDB_ENTRY = (errno.ENOENT, errno.EOPNOTSUPP, errno.EINVAL)
 # include/uapi/linux/if.h, IF_OPER_*
@@ -73,8 +75,8 @@ def find_fdb_owner(bridge_ifindex: int, mac: str) -> RtnlRequest[int]:
 
 def get_fdb_entry(bridge_ifindex: int, mac: str) -> bytes:
     """Ask which port of a bridge has a MAC behind it, or is its owner. Since Linux 5.0."""
-    body = _NDMSG.pack(AF_BRIDGE, 0, 0, 0, 0) + hardware_address(_NDA_LLADDR, mac) + number(_NDA_MASTER, bridge_ifindex)
-    return message(_RTM_GETNEIGH, body)
+    body = NDMSG.pack(AF_BRIDGE, 0, 0, 0, 0) + hardware_address(NDA_LLADDR, mac) + number(_NDA_MASTER, bridge_ifindex)
+    return message(RTM_GETNEIGH, body)
 
 
 def link_in(frame: Frame) -> Link:
@@ -121,4 +123,4 @@ def _link_found(frames: list[Frame] | None) -> Link | None:
 
 
 def _fdb_owner(frames: list[Frame] | None) -> int:
-    return int(_NDMSG.unpack_from(frames[0].encoded, HEADER.size)[1]) if frames else 0
+    return int(NDMSG.unpack_from(frames[0].encoded, HEADER.size)[1]) if frames else 0

@@ -1,8 +1,11 @@
-"""Messages about addresses, routes, rules, connections and traffic, compared with pyroute2's of the same parameters."""
+"""Messages compared with pyroute2's of the same parameters.
+
+They are about addresses, routes, rules, neighbours, connections and traffic.
+"""
 
 import struct
 from collections.abc import Callable
-from socket import AF_INET, AF_INET6
+from socket import AF_BRIDGE, AF_INET, AF_INET6
 from typing import Any
 
 import pytest
@@ -10,11 +13,12 @@ from pyroute2.netlink.nfnetlink.nfctsocket import nfct_msg
 from pyroute2.netlink.rtnl.fibmsg import fibmsg
 from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+from pyroute2.netlink.rtnl.ndmsg import ndmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
 from netlink import addresses as address_verbs
-from netlink import conntrack, kinds, links, route_copies, routes, rules
+from netlink import conntrack, kinds, links, neighbours, route_copies, routes, rules
 from netlink import traffic_control as tc
 from netlink import traffic_filters as filters
 from netlink.wire import Frame
@@ -22,10 +26,11 @@ from tests.unit.messages import TIMES, Case, Values, reference
 
 RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK = 16, 17, 18
 RTM_NEWADDR, RTM_DELADDR, RTM_GETADDR = 20, 21, 22
-RTM_NEWROUTE, RTM_DELROUTE, RTM_GETROUTE, RTM_GETNEIGH = 24, 25, 26, 30
+RTM_NEWROUTE, RTM_DELROUTE, RTM_GETROUTE = 24, 25, 26
+RTM_NEWNEIGH, RTM_DELNEIGH = 28, 29
 RTM_NEWRULE, RTM_DELRULE = 32, 33
 RTM_NEWQDISC, RTM_DELQDISC = 36, 37
-NLM_F_EXCL, NLM_F_CREATE = 0x200, 0x400
+NLM_F_REPLACE, NLM_F_EXCL, NLM_F_CREATE, NLM_F_APPEND = 0x100, 0x200, 0x400, 0x800
 NEW = NLM_F_CREATE | NLM_F_EXCL
 RTPROT_BOOT, RTN_UNICAST = 3, 1
 
@@ -134,6 +139,35 @@ def old_rule(values: Values) -> Case:
     return made, of_rule(src, table, priority, RTM_DELRULE, 0)
 
 
+def neighbour(values: Values) -> Case:
+    index, mac, protocol = values.number(), values.mac(), values.perhaps(lambda: values.random.randrange(1, 256))
+    dst = values.address(values.version())
+    fields = {"family": AF_INET if dst.version == 4 else AF_INET6, "ifindex": index, "state": 0x80}
+    if values.flag():
+        expected = reference(ndmsg, RTM_DELNEIGH, [("NDA_DST", str(dst))], **fields)
+        return neighbours.delete_neighbour(index, dst).message, expected
+    attributes = [("NDA_DST", str(dst)), ("NDA_LLADDR", mac), ("NDA_PROTOCOL", protocol)]
+    made = neighbours.set_neighbour(index, dst, mac, protocol=protocol or 0).message
+    return made, reference(ndmsg, RTM_NEWNEIGH, attributes, NLM_F_CREATE | NLM_F_REPLACE, **fields)
+
+
+def forwarding(values: Values) -> Case:
+    index, mac, dst = values.number(), values.mac(), values.address(values.version())
+    is_new, flags = values.flag(), NLM_F_CREATE | (NLM_F_APPEND if int(mac[:2], 16) % 2 else NLM_F_REPLACE)
+    made = (neighbours.set_forwarding if is_new else neighbours.delete_forwarding)(index, mac, dst).message
+    expected = reference(
+        ndmsg,
+        RTM_NEWNEIGH if is_new else RTM_DELNEIGH,
+        [("NDA_DST", str(dst)), ("NDA_LLADDR", mac)],
+        flags if is_new else 0,
+        family=AF_BRIDGE,
+        ifindex=index,
+        state=0x80,
+        flags=2,
+    )
+    return made, expected
+
+
 def copied_route(values: Values) -> Case:
     """As the kernel describes a route, with attributes and flags of its own, and as it is asked for in a table."""
     index, version, table = values.number(), values.version(), values.number()
@@ -208,6 +242,8 @@ def removed_qdisc(values: Values) -> Case:
         vrf,
         new_rule,
         old_rule,
+        neighbour,
+        forwarding,
         copied_route,
         route_looked_up,
         connections,
