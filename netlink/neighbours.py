@@ -50,7 +50,7 @@ class Neighbour(NamedTuple):
 
 
 def list_neighbours(rtnl: RtnlSocket, family: int, *, ifindex: int = 0) -> list[Neighbour]:
-    """Return the neighbours of a family, or with AF_BRIDGE the forwarding databases, in no certain order.
+    """Return the neighbours of a family (0: of both), or with AF_BRIDGE the forwarding databases, in no certain order.
 
     With `ifindex`, only those of that link. Raises NetlinkError.
     """

@@ -10,7 +10,8 @@ from harness.output import TextTable, emit, say
 
 @verb("new-plugin")
 @click.argument("name")
-def command(settings: Settings, *, name: str) -> None:
+@click.option("--chained", is_flag=True, help="Write a plugin that goes after an interface plugin in a list.")
+def command(settings: Settings, *, name: str, chained: bool) -> None:
     """Write a Python distribution with the plugin NAME into the new folder NAME: a veth pair with addresses, and tests.
 
     After `pip install --editable NAME` it is a plugin like those of this project: `cni-harness install` puts it into
@@ -18,7 +19,7 @@ def command(settings: Settings, *, name: str) -> None:
     """
     from harness.new_plugin import write_distribution
 
-    written = write_distribution(name, Path.cwd())
+    written = write_distribution(name, Path.cwd(), chained=chained)
     rows = [[str(path)] for path in written]
     emit(settings.output, {"files": [str(path) for path in written]}, TextTable(("FILE",), rows))
     say(f"Next: pip install --editable './{name}[test]', then pytest {name}; {name}/README.md tells more")

@@ -21,17 +21,18 @@ _FILES: Final = {
     "src/{module}.py": "plugin.py",
     "tests/test_{module}.py": "test_plugin.py",
 }
-"""Each file of the distribution, and its template."""
+"""Each file of the distribution, and its template; some have a second one, *_chained, for a chained plugin."""
 
 
 class NewPluginError(Exception):
     """Nothing was written; the message says why."""
 
 
-def write_distribution(name: str, parent: Path) -> list[Path]:
+def write_distribution(name: str, parent: Path, *, chained: bool = False) -> list[Path]:
     """Write the distribution of a plugin `name` into the new folder of that name in `parent`; return its files.
 
-    Raises NewPluginError for an invalid name, or a folder or plugin that exists already; OSError.
+    The plugin makes an interface, or with `chained` goes after a plugin that does. Raises NewPluginError for an invalid
+    name, or a folder or plugin that exists already; OSError.
     """
     folder = parent / name
     module = _module(name, folder)
@@ -41,7 +42,9 @@ def write_distribution(name: str, parent: Path) -> list[Path]:
     for place, template in _FILES.items():
         path = folder / place.format(**words)
         path.parent.mkdir(exist_ok=True)
-        text = (_TEMPLATES / f"{template}.in").read_text("utf-8")
+        source = _TEMPLATES / f"{template}.in"
+        of_chained = source.with_name(f"{Path(template).stem}_chained{Path(template).suffix}.in")
+        text = (of_chained if chained and of_chained.exists() else source).read_text("utf-8")
         path.write_text(Template(text).substitute(words), "utf-8")
         written.append(path)
     return written

@@ -77,7 +77,7 @@ def test_delete_neighbour_says_whether_the_entry_existed(node: Node, rtnl: Rtnl,
     assert node.ip("neigh", "show", "dev", "br0") == []
 
 
-def test_neighbours_of_one_link_and_of_all(node: Node, rtnl: Rtnl) -> None:
+def test_neighbours_of_one_link_of_all_and_of_both_families(node: Node, rtnl: Rtnl) -> None:
     for name, dst in (("br0", "192.0.2.1"), ("br1", "192.0.2.2")):
         node.run(["ip", "neigh", "add", dst, "lladdr", MACS[0], "dev", name])
 
@@ -85,6 +85,8 @@ def test_neighbours_of_one_link_and_of_all(node: Node, rtnl: Rtnl) -> None:
         (each.ifindex, str(each.dst), each.protocol) for each in ours(rtnl, AF_INET, "br1")
     ]
     assert {str(each.dst) for each in ours(rtnl, AF_INET)} == {"192.0.2.1", "192.0.2.2"}
+    node.run(["ip", "neigh", "add", "2001:db8::1", "lladdr", MACS[0], "dev", "br1"])
+    assert {str(each.dst) for each in ours(rtnl, 0, "br1")} == {"192.0.2.2", "2001:db8::1"}
 
 
 def test_neighbour_without_an_answer_has_no_hardware_address(node: Node, rtnl: Rtnl) -> None:

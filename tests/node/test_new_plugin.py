@@ -90,15 +90,19 @@ def test_new_plugin_is_installed_in_each_way_of_pip(python: Path, author: Author
 
 @pytest.mark.slow("a whole pytest of the new plugin; its types and formats are in make test")
 @pytest.mark.sudo
-def test_tests_of_a_new_plugin_pass(python: Path, author: Author, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+@pytest.mark.parametrize("options", [[], ["--chained"]])
+def test_tests_of_a_new_plugin_pass(
+    python: Path, author: Author, tmp_path: Path, pytestconfig: pytest.Config, options: list[str]
+) -> None:
     """Its test on a pod, and a sixth of the conformance suite, which it declares; all of it with `--all-rows`."""
     before = set(Path("/run/netns").iterdir())
-    author("harness.cli.main", "new-plugin", "my-veth")
-    pip(python, tmp_path / "my-veth", "--editable")
-    run = partial(author, "pytest", "-p", "no:cacheprovider", "-q", folder="my-veth")
+    plugin = "my-gateway" if options else "my-veth"
+    author("harness.cli.main", "new-plugin", plugin, *options)
+    pip(python, tmp_path / plugin, "--editable")
+    run = partial(author, "pytest", "-p", "no:cacheprovider", "-q", folder=plugin)
     names = re.findall(r"^\S+::.*$", run("--collect-only").stdout, re.MULTILINE)
     checks = [name for name in names if name.startswith("conftest.py::")]
-    assert len(names) > len(checks) > 100
+    assert len(names) > len(checks) > (60 if options else 100)
     sample = [name for name in names if name not in checks] + checks[:: 1 if pytestconfig.getoption("all_rows") else 6]
 
     ran = run("-n2", *sample)
@@ -107,17 +111,20 @@ def test_tests_of_a_new_plugin_pass(python: Path, author: Author, tmp_path: Path
     told = re.findall(r"(\d+) (?:passed|skipped)", ran.stdout)
     assert sum(map(int, told)) == len(sample), ran.stdout
     assert "failed" not in ran.stdout
-    assert not {name for name in set(Path("/run/netns").iterdir()) - before if "my-veth" in name.name}
+    assert not {name for name in set(Path("/run/netns").iterdir()) - before if plugin in name.name}
 
 
 @pytest.mark.mostly_slow(2, "two names; one is in make test")
-@pytest.mark.parametrize("name", ["my-typed", "n" * 40])
-def test_code_of_a_new_plugin_is_typed_and_formatted(author: Author, name: str) -> None:
+@pytest.mark.parametrize(("name", "chained"), [("my-typed", "my-chained"), ("n" * 40, "m" * 40)])
+def test_code_of_a_new_plugin_is_typed_and_formatted(author: Author, name: str, chained: str) -> None:
     author("harness.cli.main", "new-plugin", name)
+    author("harness.cli.main", "new-plugin", "--chained", chained)
+    rules = ["--config", str(ROOT / "pyproject.toml")]
 
-    author("mypy", "--strict", "src", folder=name)
-    author("ruff", "check", "--config", str(ROOT / "pyproject.toml"), "src", "conftest.py", folder=name)
-    author("ruff", "format", "--check", "--config", str(ROOT / "pyproject.toml"), ".", folder=name)
+    author("mypy", "--strict", f"{name}/src", f"{chained}/src")
+    for folder in (name, chained):
+        author("ruff", "check", *rules, "src", "conftest.py", folder=folder)
+        author("ruff", "format", "--check", *rules, ".", folder=folder)
 
 
 @pytest.mark.parametrize(
