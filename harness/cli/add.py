@@ -22,7 +22,15 @@ _PREPARATION_S = 60.0
 _HEADINGS = ("POD", "INTERFACE", "ADDRESS", "GATEWAY", "BRIDGE", "TIME")
 
 
-@verb("add", root="makes network namespaces")
+@verb(
+    "add",
+    examples={
+        "add pod1": "Join pod1 to the first network",
+        "add pod2 --network cni-harness --ip 10.86.0.80 --diff": "Ask for an address, and show all changes",
+        "add pod3 --network cni-harness --network bridge-ipv4": "Join a pod to two networks: eth0 and net1",
+    },
+    root="makes network namespaces",
+)
 @click.argument("pods", nargs=-1, required=True, metavar="POD...")
 @click.option(
     "--network",

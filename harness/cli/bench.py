@@ -30,7 +30,14 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str | None) -> tu
     return tuple(numbers)
 
 
-@verb("bench", root="makes network namespaces")
+@verb(
+    "bench",
+    examples={
+        "bench --quick": "See that it works, in seconds",
+        "bench --bin-dir build --bin-dir /usr/lib/cni --save bench.json": "Measure two suites",
+    },
+    root="makes network namespaces",
+)
 @click.option(
     "--bin-dir",
     "folders",

@@ -8,7 +8,14 @@ from harness.cli.parallel import for_each_pod, jobs_option
 from harness.output import TextTable
 
 
-@verb("check", root="looks into network namespaces")
+@verb(
+    "check",
+    examples={
+        "check": "CHECK all pods",
+        "check pod1 -o json": "CHECK one pod, for a program",
+    },
+    root="looks into network namespaces",
+)
 @click.argument("pods", nargs=-1, metavar="[POD]...", shell_complete=complete_pod)
 @namespace_option
 @jobs_option

@@ -11,6 +11,7 @@ from click.shell_completion import CompletionItem
 
 from harness.cli.interruption import interrupted_once
 from harness.cli.options import Settings, shared_options
+from harness.cli.verb_help import VerbCommand, VerbGroup
 from harness.output import abandon, message_of, say, write
 
 _INTERRUPTED: Final = 130  # 128 and the number of SIGINT, as shells have it
@@ -72,13 +73,16 @@ _GROUPS: Final[Mapping[str, Mapping[str, _Verb]]] = {
         "uninstall": _Verb("uninstall", "Take back what `install` put there"),
         "serve": _Verb("serve", "Run the server of this project's plugins"),
     },
+    "Help": {
+        "options": _Verb("list_options", "List the options that every verb has"),
+    },
 }
 
 _VERBS: Final = {name: verb for verbs in _GROUPS.values() for name, verb in verbs.items()}
 _ALIASES: Final = {verb.alias: name for name, verb in _VERBS.items() if verb.alias}
 
 
-class Verbs(click.Group):
+class Verbs(VerbGroup):
     """Loads only the module of the requested verb, so that each verb starts fast."""
 
     def list_commands(self, _: click.Context) -> list[str]:
@@ -109,9 +113,9 @@ class Verbs(click.Group):
         return _ALIASES.get(name or "", name), command, rest
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the verbs, then the options."""
+        """Write the verbs, then the options that stand before a verb alone."""
         self.format_commands(ctx, formatter)
-        click.Command.format_options(self, ctx, formatter)
+        VerbCommand.format_options(self, ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a line for each verb, in groups. No verb is imported for it."""
@@ -156,8 +160,8 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: object) -> Non
 def cli(ctx: click.Context) -> None:
     """Give pods a network with CNI plugins, as a container runtime does, and show the results.
 
-    The options below may stand before or after the verb; variables that are empty count as not set. With nothing
-    configured, `cni-harness add pod1` uses the networks and plugins of this project.
+    With nothing configured, `cni-harness add pod1` uses the networks and plugins of this project. Variables that are
+    empty count as not set.
 
     Shell completion: eval "$(_CNI_HARNESS_COMPLETE=bash_source cni-harness)", or zsh_source, or fish_source.
     """
@@ -167,7 +171,8 @@ def cli(ctx: click.Context) -> None:
         write(ctx.get_help())
 
 
-cli.params += shared_options(environment=True)
+cli.shared = shared_options(environment=True)
+cli.params += cli.shared
 
 
 def run(arguments: list[str]) -> int:

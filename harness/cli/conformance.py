@@ -24,6 +24,7 @@ from harness.cli.conformance_run import conformance_run, examine_suite, stopped_
 from harness.cli.conformance_runtime import runtime
 from harness.cli.options import Settings, needs_root, verb
 from harness.cli.privileges import obtain_privileges
+from harness.cli.verb_help import VerbGroup
 from harness.output import TextTable, emit, report_width, say, write
 
 if TYPE_CHECKING:
@@ -43,7 +44,16 @@ def _with_known_ending(ctx: click.Context, param: click.Parameter, paths: tuple[
     return paths
 
 
-@verb("conformance", cls=click.Group, invoke_without_command=True)
+@verb(
+    "conformance",
+    examples={
+        "conformance --list": "Show all checks, and the sentences that they are for",
+        "conformance --bin-dir build --conf my.conflist --report run.html": "Examine the plugins of a list",
+        "conformance --conf my.conflist --check 'del-*'": "Run a part of the checks",
+    },
+    cls=VerbGroup,
+    invoke_without_command=True,
+)
 @list_option
 @click.option(
     "--report",
@@ -205,7 +215,13 @@ def _complete_kept(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return [name for name in kept_sites(settings.state_dir) if name.startswith(incomplete)]
 
 
-@verb("clean")
+@verb(
+    "clean",
+    examples={
+        "conformance clean": "Remove all nodes that were kept",
+        "conformance clean check-1": "Remove one of them",
+    },
+)
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_complete_kept)
 def clean(settings: Settings, *, names: tuple[str, ...]) -> None:
     """Remove nodes that --keep left, with their containers and processes: those named, otherwise all."""

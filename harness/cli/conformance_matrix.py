@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from harness.conformance.report.matrix import Matrix
 
 
-@verb("matrix")
+@verb(
+    "matrix",
+    examples={
+        "conformance matrix --bin-dir build --bin-dir /usr/lib/cni": "Examine two suites side by side",
+        "conformance matrix --bin-dir bin --conf my.conflist --save page.md": "Write a page about one",
+    },
+)
 @click.option(
     "--bin-dir",
     "folders",

@@ -19,7 +19,14 @@ if TYPE_CHECKING:
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path, resolve_path=True)
 
 
-@verb("runtime", makes_folders=True)
+@verb(
+    "runtime",
+    examples={
+        "conformance runtime --runtime libcni": "Examine this project's own runtime",
+        "conformance runtime --judge records": "Judge another one by its records",
+    },
+    makes_folders=True,
+)
 @click.option(
     "--install",
     "installed",

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 _HEADINGS = ("POD", "NETWORK", "INTERFACE", "ADDRESS", "GATEWAY")
 
 
-@verb("connect", root="changes a network namespace")
+@verb(
+    "connect",
+    examples={
+        "connect pod1 --network bridge-ipv4": "Give pod1 a second interface, net1",
+        "connect pod1 --network bridge-l2 --ifname lan0": "Choose the interface's name",
+    },
+    root="changes a network namespace",
+)
 @click.argument("pod", shell_complete=complete_pod)
 @click.option("--network", required=True, metavar="NAME", shell_complete=complete_network, help="The network to join.")
 @namespace_option

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from harness.snapshot import Difference
 
 
-@verb("del")
+@verb(
+    "del",
+    examples={
+        "del pod1 pod2": "Delete two pods",
+        "del --all --prune": "Delete all pods, and the bridges that their networks made",
+    },
+)
 @click.argument("pods", nargs=-1, metavar="[POD]...", shell_complete=complete_pod)
 @click.option(
     "--all", "everything", is_flag=True, help="Every pod of the node, in every namespace, also those of manifests."

@@ -34,7 +34,14 @@ _JOBS = 8
 _MARGIN_S = 60.0  # beyond the grace period, for hooks, plugins and the removal of files
 
 
-@verb("delete", root="ends containers")
+@verb(
+    "delete",
+    examples={
+        "delete web": "End a pod",
+        "delete --all": "End all pods, of every namespace",
+    },
+    root="ends containers",
+)
 @click.argument("names", nargs=-1, metavar="[pod] POD...", callback=named_pods, shell_complete=complete_pod)
 @click.option("--all", "everything", is_flag=True, help="All pods, of every namespace.")
 @time_option("--grace-period", "Time between the stop signal and SIGKILL.  [default: the pod's own]", whole=True)

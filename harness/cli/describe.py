@@ -22,7 +22,14 @@ _WIDTH_OF_CONTAINERS = 20
 """Columns before a value, in characters: `Restart Count:` of a container is the longest title."""
 
 
-@verb("describe", root="reads the records of pods")
+@verb(
+    "describe",
+    examples={
+        "describe web": "Show containers, conditions and events of a pod",
+        "describe pod web -o json": "The same for a program",
+    },
+    root="reads the records of pods",
+)
 @click.argument("pod", nargs=-1, required=True, metavar="[pod] POD", callback=named_pod, shell_complete=complete_pod)
 @namespace_option
 def command(settings: Settings, *, pod: str, namespace: str) -> int:

@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from harness.views.diagnosis import Scope
 
 
-@verb("diagnose", root="looks into network namespaces")
+@verb(
+    "diagnose",
+    examples={
+        "diagnose": "Find the faults of all networks",
+        "diagnose pod1": "Find those of one pod",
+    },
+    root="looks into network namespaces",
+)
 @click.argument("pod", required=False, shell_complete=complete_pod)
 @cache_dir_option
 @namespace_option

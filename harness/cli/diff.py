@@ -21,7 +21,13 @@ class _TroubleError(click.ClickException):
     exit_code = 2
 
 
-@verb("diff")
+@verb(
+    "diff",
+    examples={
+        "diff before.json": "Compare the present state with a snapshot",
+        "diff before.json after.json --ignore 'files/*'": "Compare two snapshots, without files",
+    },
+)
 @click.argument("before", type=_SNAPSHOT)
 @click.argument("after", type=_SNAPSHOT, required=False)
 @click.option(

@@ -8,7 +8,14 @@ from harness.cli.traced_verb import record_option
 from harness.output import TextTable
 
 
-@verb("disconnect", root="changes a network namespace")
+@verb(
+    "disconnect",
+    examples={
+        "disconnect pod1 --network bridge-ipv4": "Take pod1 off a network",
+        "disconnect pod1 --network bridge-l2 --ifname lan0": "Name the interface",
+    },
+    root="changes a network namespace",
+)
 @click.argument("pod", shell_complete=complete_pod)
 @click.option("--network", required=True, metavar="NAME", shell_complete=complete_network, help="The network to leave.")
 @namespace_option

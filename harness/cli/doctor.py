@@ -10,7 +10,13 @@ if TYPE_CHECKING:
     from harness.install.doctor import ExaminedRuntime
 
 
-@verb("doctor")
+@verb(
+    "doctor",
+    examples={
+        "doctor": "Show each runtime with its plugins and errors",
+        "doctor -o json": "The same for a program",
+    },
+)
 def command(settings: Settings) -> int:
     """Show the plugins that containerd, CRI-O and Podman on this machine execute for a pod, by their configuration.
 

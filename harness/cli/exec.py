@@ -10,6 +10,7 @@ from harness.cli.kubectl import named_pod
 from harness.cli.kubelet_node import open_runtime, pods_on_record, runtime_endpoint_option
 from harness.cli.node_pods import node_pod
 from harness.cli.options import Settings, complete_pod, namespace_option, verb
+from harness.cli.verb_help import VerbCommand
 from harness.output import say
 from harness.runtime.resolv_conf import HOST_RESOLV_CONF
 
@@ -18,7 +19,7 @@ _NOT_EXECUTABLE = 126
 """The shell's exit codes for a command that it cannot run (POSIX, XCU 2.8.2)."""
 
 
-class _WithCommand(click.Command):
+class _WithCommand(VerbCommand):
     """Leaves the options of the pod's command to that command, with or without `--` before it."""
 
     allow_interspersed_args = False
@@ -41,7 +42,15 @@ class _WithCommand(click.Command):
         return words
 
 
-@verb("exec", cls=_WithCommand, root="enters a network namespace")
+@verb(
+    "exec",
+    examples={
+        "exec pod1 -- ip address": "Show the addresses that a pod sees",
+        "exec web -c server -- ls /srv": "Run a command in a container of a manifest's pod",
+    },
+    cls=_WithCommand,
+    root="enters a network namespace",
+)
 @click.argument("pod", metavar="[pod/]POD", callback=named_pod, shell_complete=complete_pod)
 @click.argument("arguments", nargs=-1, required=True, metavar="[--] COMMAND...", type=click.UNPROCESSED)
 @click.option("-c", "--container", "name", default="", metavar="NAME", help="The container of a manifest's pod.")

@@ -12,7 +12,15 @@ if TYPE_CHECKING:
     from harness.views.explanation import Explanation
 
 
-@verb("explain", own_output=True, root="looks into network namespaces")
+@verb(
+    "explain",
+    examples={
+        "explain pod1": "Write pod1.html: the newest run on record, or the present state",
+        "explain web --run run -o run.html": "Choose the run and the file",
+    },
+    own_output=True,
+    root="looks into network namespaces",
+)
 @click.argument("pod", shell_complete=complete_pod)
 @click.option(
     "-o",

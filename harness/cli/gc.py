@@ -18,7 +18,14 @@ _SHORT_ID = 12
 _MIN_AGE_S = 60.0
 
 
-@verb("gc", root="deletes attachments")
+@verb(
+    "gc",
+    examples={
+        "gc --dry-run": "Name the leftovers, and free none",
+        "gc --diff": "Free them, and show what was freed",
+    },
+    root="deletes attachments",
+)
 @only_networks_option
 @click.option("--dry-run", is_flag=True, help="Say what would be freed, and when; execute nothing.")
 @time_option(

@@ -8,7 +8,14 @@ from harness.cli.options import Settings, complete_pod, verb
 from harness.output import TextTable, say
 
 
-@verb("get", root="reads the records of pods")
+@verb(
+    "get",
+    examples={
+        "get pods": "List all pods",
+        "get pod web -o yaml": "Print a pod with its status",
+    },
+    root="reads the records of pods",
+)
 @click.argument("names", nargs=-1, metavar="[pods [POD...]]", callback=listed_pods, shell_complete=complete_pod)
 @click.option("-n", "--namespace", default="", metavar="NS", help="Only pods of this namespace.  [default: all]")
 def command(settings: Settings, *, names: tuple[str, ...], namespace: str) -> int:

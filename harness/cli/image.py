@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 _SHORT_ID = 12
 
 
-@verb("image")
+@verb(
+    "image",
+    examples={
+        "image load web.tar": "Load the images of an archive",
+        "image list": "List the images",
+    },
+)
 @click.argument("action", type=click.Choice(["load", "list", "rm"]))
 @click.argument("names", nargs=-1, metavar="[FILE...|IMAGE...]")
 def command(settings: Settings, *, action: str, names: tuple[str, ...]) -> int:

@@ -10,7 +10,14 @@ from harness.cli.options import Settings, complete_pod, namespace_option, verb
 from harness.output import TextTable
 
 
-@verb("inspect", root="looks into a network namespace")
+@verb(
+    "inspect",
+    examples={
+        "inspect pod1": "Show the pod's side and the node's side of its networks",
+        "inspect pod1 -o json": "The same for a program, with the plugins' results",
+    },
+    root="looks into a network namespace",
+)
 @click.argument("pod", shell_complete=complete_pod)
 @namespace_option
 def command(settings: Settings, *, pod: str, namespace: str) -> None:

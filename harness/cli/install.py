@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 _FIRST = "10-cni-harness.conflist"
 
 
-@verb("install", makes_folders=True)
+@verb(
+    "install",
+    examples={
+        "install --bin-dir /opt/cni/bin --conf-dir /etc/cni/net.d --conf": "Install the plugins and a network list",
+        "install --bin-dir bin --no-units": "Only write the plugins, into a folder of your own",
+    },
+    makes_folders=True,
+)
 @click.option(
     "--conf",
     is_flag=False,

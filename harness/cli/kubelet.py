@@ -9,7 +9,14 @@ from harness.cli.options import Settings, verb
 from harness.output import say
 
 
-@verb("kubelet", root="makes network namespaces and containers")
+@verb(
+    "kubelet",
+    examples={
+        "kubelet --manifests manifests": "Run the pods of a folder, and watch it",
+        "kubelet": "Restart and probe the pods of `run`",
+    },
+    root="makes network namespaces and containers",
+)
 @click.option(
     "--manifests",
     type=click.Path(path_type=Path),

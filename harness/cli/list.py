@@ -7,7 +7,13 @@ from harness.cli.options import Settings, verb
 from harness.output import TextTable, age, say
 
 
-@verb("list")
+@verb(
+    "list",
+    examples={
+        "list": "List the pods",
+        "list -n shop -o wide": "List those of a namespace, with whole container IDs",
+    },
+)
 @click.option("-n", "--namespace", metavar="NS", help="Only those in this Kubernetes namespace.")
 def command(settings: Settings, *, namespace: str | None) -> None:
     """List all pods with their networks, also those that a crash left incomplete: `del` removes them, too."""

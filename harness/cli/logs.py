@@ -22,7 +22,14 @@ _LOOK_S = 0.2
 _CRI_FIELDS = 4
 
 
-@verb("logs", root="reads the records of pods")
+@verb(
+    "logs",
+    examples={
+        "logs web -c server": "Print the output of a container",
+        "logs web -c server --tail 20 --timestamps": "Only the last lines, with times",
+    },
+    root="reads the records of pods",
+)
 @click.argument("pod", metavar="[pod/]POD", callback=named_pod, shell_complete=complete_pod)
 @click.option("-c", "--container", "name", default="", metavar="NAME", help="The container.  [default: the first]")
 @click.option("-f", "--follow", is_flag=True, help="Go on with each new line, until the container ends.")

@@ -11,7 +11,13 @@ _COUNTED = 10**9
 """Larger numbers of addresses are rounded in the table."""
 
 
-@verb("networks")
+@verb(
+    "networks",
+    examples={
+        "networks": "List the networks",
+        "networks cni-harness": "Show a network's addresses, and the pod that has each",
+    },
+)
 @click.argument("name", required=False, shell_complete=complete_network)
 def command(settings: Settings, *, name: str | None) -> None:
     """List networks, in the order of their files: `add` uses the first if none is named.

@@ -8,7 +8,13 @@ from harness.cli.options import Settings, verb
 from harness.output import TextTable, emit, say
 
 
-@verb("new-plugin")
+@verb(
+    "new-plugin",
+    examples={
+        "new-plugin my-veth": "Write a plugin that makes interfaces",
+        "new-plugin --chained my-gateway": "Write one that goes after such a plugin",
+    },
+)
 @click.argument("name")
 @click.option("--chained", is_flag=True, help="Write a plugin that goes after an interface plugin in a list.")
 def command(settings: Settings, *, name: str, chained: bool) -> None:

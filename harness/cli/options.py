@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from harness.cli.option_types import folders_of
 from harness.cli.traced_verb import trace_options, traceable
+from harness.cli.verb_help import VerbCommand
 from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, DEFAULT_STATE_DIR, OWN_CONF_DIR
 from harness.output import TextTable, emit, say, say_changes
 
@@ -201,14 +202,15 @@ def verb(
     *,
     makes_folders: bool = False,
     own_output: bool = False,
+    examples: Mapping[str, str],
     root: str = "",
-    cls: type[click.Command] = click.Command,
+    cls: type[VerbCommand] = VerbCommand,
     **attributes: Any,  # noqa: ANN401 -- click's own
 ) -> Callable[[Callable[..., object]], Any]:
     """Make a function a command, with the shared options after its own; its first argument is the Settings.
 
-    A command with `own_output` has an option -o of its own in place of the shared one. `root` is the reason why a verb
-    needs root, as for `needs_root`.
+    A command with `own_output` has an option -o of its own in place of the shared one. `examples` are for the help, see
+    `VerbCommand`; tests execute them. `root` is the reason why a verb needs root, as for `needs_root`.
     """
 
     def decorate(function: Callable[..., object]) -> click.Command:
@@ -219,9 +221,10 @@ def verb(
             return function(settings, **arguments)
 
         carry_out = click.make_pass_decorator(Settings, ensure=True)(traceable(name, demanding_root, say))
-        command = click.command(name, cls=cls, **attributes)(carry_out)
-        shared = shared_options(makes_folders=makes_folders)
-        command.params += [option for option in shared if not (own_output and option.name == "output")]
+        options = shared_options(makes_folders=makes_folders)
+        shared = [option for option in options if not (own_output and option.name == "output")]
+        command = click.command(name, cls=cls, examples=examples, shared=shared, **attributes)(carry_out)
+        command.params += shared
         return command
 
     return decorate

@@ -18,7 +18,14 @@ _UNSPECIFIED: dict[int, IPv4Address | IPv6Address] = {4: IPv4Address(0), 6: IPv6
 _HIGHEST_PORT = 65535
 
 
-@verb("path", root="looks into network namespaces")
+@verb(
+    "path",
+    examples={
+        "path pod1 pod2 --port 80/tcp": "Follow a TCP connection from a pod to another",
+        "path pod1 192.0.2.1": "Follow a ping to an address",
+    },
+    root="looks into network namespaces",
+)
 @click.argument("pod", shell_complete=complete_pod)
 @click.argument("target", metavar="POD|ADDRESS", shell_complete=complete_pod)
 @click.option(

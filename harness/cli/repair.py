@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from harness.runtime.node_repair import NodeRepair
 
 
-@verb("repair", root="changes the node's firewall and links")
+@verb(
+    "repair",
+    examples={
+        "repair": "Put back what a firewall's reload took",
+        "repair --watch": "Go on, and repair after each reload",
+    },
+    root="changes the node's firewall and links",
+)
 @only_networks_option
 @cache_dir_option
 @click.option("--watch", is_flag=True, help="Go on: repair whenever tables, chains' rules or bridges are deleted.")

@@ -30,7 +30,14 @@ if TYPE_CHECKING:
     from harness.kubelet.assembly import Assembled
 
 
-@verb("run", root="makes network namespaces and containers")
+@verb(
+    "run",
+    examples={
+        "run -f web.yaml --record": "Run a pod until it is ready, and keep the steps for `explain`",
+        "run -f manifests --timeout 2m --trace": "Run those of a folder, and print each step",
+    },
+    root="makes network namespaces and containers",
+)
 @click.option(
     "-f",
     "--filename",

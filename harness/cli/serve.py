@@ -7,7 +7,14 @@ from harness.cli.options import Settings, verb
 from launch.installation import DEFAULT_SOCKET
 
 
-@verb("serve", root="does what root's plugins ask for")
+@verb(
+    "serve",
+    examples={
+        "serve": "Serve until a signal",
+        "serve --workers 8 --idle-exit 5m": "End after five minutes without a call",
+    },
+    root="does what root's plugins ask for",
+)
 @click.option("--socket", default=DEFAULT_SOCKET, show_default=True, help="The launchers' socket, set by `install`.")
 @click.option("--workers", type=click.IntRange(min=1), default=4, show_default=True, help="Ready for calls.")
 @click.option("--most", type=click.IntRange(min=1), default=32, show_default=True, help="If others wait.")

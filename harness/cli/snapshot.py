@@ -16,7 +16,14 @@ _COUNTED = ("sysctls",)
 """Shown as a number: sysctls are hundreds, and most have their value of the machine's start."""
 
 
-@verb("snapshot", root="looks into network namespaces")
+@verb(
+    "snapshot",
+    examples={
+        "snapshot -o json > before.json": "Keep the state, for `cni-harness diff`",
+        "snapshot --pod pod1": "Show the node and one of its pods",
+    },
+    root="looks into network namespaces",
+)
 @click.option(
     "--pod",
     "pods",

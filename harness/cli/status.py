@@ -10,7 +10,14 @@ if TYPE_CHECKING:
     from harness.libcni.networks import NetworkError
 
 
-@verb("status", root="runs plugins, which look at the node's network")
+@verb(
+    "status",
+    examples={
+        "status": "Ask the plugins of all networks",
+        "status --network cni-harness": "Ask those of one network",
+    },
+    root="runs plugins, which look at the node's network",
+)
 @only_networks_option
 def command(settings: Settings, *, names: tuple[str, ...]) -> int:
     """Ask the plugins of each network for their STATUS. The exit code is 1 if a network is not ready.

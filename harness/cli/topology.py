@@ -8,7 +8,14 @@ from harness.cli.options import Settings, cache_dir_option, verb
 from harness.output import TextTable, say, write
 
 
-@verb("topology", root="looks into network namespaces")
+@verb(
+    "topology",
+    examples={
+        "topology": "Show the node as a tree",
+        "topology --format svg > node.svg": "Draw it for a browser",
+    },
+    root="looks into network namespaces",
+)
 @click.option(
     "--format",
     "form",

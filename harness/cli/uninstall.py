@@ -4,7 +4,14 @@ from harness.cli.options import Settings, verb
 from harness.output import TextTable, say
 
 
-@verb("uninstall", makes_folders=True)
+@verb(
+    "uninstall",
+    examples={
+        "uninstall": "Take back all that was installed",
+        "uninstall --bin-dir bin": "Take it back from one folder",
+    },
+    makes_folders=True,
+)
 def command(settings: Settings) -> None:
     """Remove the files that `install` wrote, and restore the files that it replaced.
 

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from harness.libcni.networks import NetworkList
 
 
-@verb("validate")
+@verb(
+    "validate",
+    examples={
+        "validate": "Check all configured lists",
+        "validate my.conflist": "Check one file",
+    },
+)
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path(path_type=Path))
 def command(settings: Settings, *, files: tuple[Path, ...]) -> int:
     """Check network lists: keys, values, and that their plugins are here and speak their version. Needs no root.

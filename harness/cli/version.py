@@ -15,7 +15,13 @@ _ABOUT = re.compile(r"^CNI \S+ plugin (?:version )?v?(\S+)$", re.MULTILINE)
 """The line that plugins built on a skeleton print on stderr if CNI_COMMAND is missing, with their release."""
 
 
-@verb("version")
+@verb(
+    "version",
+    examples={
+        "version": "Show this program's version, and the plugins",
+        "version --bin-dir /usr/lib/cni -o json": "Those of another folder, for a program",
+    },
+)
 def command(settings: Settings) -> None:
     """Show the version of this program, the CNI versions that it speaks, and the plugins: each with its versions.
 

@@ -68,6 +68,7 @@ CALLS: dict[str, list[list[str]]] = {
     "version": [[]],
     "conformance": [["--skip", HOSTILE]],
     "new-plugin": [[HOSTILE]],
+    "options": [[HOSTILE]],
     "bench": [["--bin-dir", f"/{HOSTILE}"]],
     "doctor": [[]],
     "install": [["--bin-dir", "{folder}/in " + HOSTILE, "--no-units"]],

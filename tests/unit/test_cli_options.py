@@ -509,6 +509,7 @@ def test_shell_completes_verbs_and_pods(cli: Cli) -> None:
     assert complete("cni-harness add --network cni-l", 3) == ["cni-loopback"]
     assert complete("cni-harness networks n", 2) == ["net"]
     assert complete("cni-harness --node t", 2) == [cli.node]
+    assert complete("cni-harness add --nod", 2) == ["--node"]
     assert complete("cni-harness conformance --check del-t", 3) == ["del-twice"]
 
 

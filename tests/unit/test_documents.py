@@ -5,32 +5,18 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
-import click
 import pytest
 
 import skel
-from harness.cli.command_line import cli
 from tests.cli import ROOT
+from tests.cli_examples import verbs
 from tools.prose import HABITS, Passage, habits, names_of_tests, passages, rates, unclear_names, unclear_words
 from tools.site.man import write_manual_pages
 
-
-def verbs(group: click.Group, *above: str) -> Iterator[str]:
-    ctx = click.Context(group)
-    for name in group.list_commands(ctx):
-        command = group.get_command(ctx, name)
-        if command is None or command.hidden:
-            continue
-        yield " ".join([*above, name])
-        if isinstance(command, click.Group):
-            yield from verbs(command, *above, name)
-
-
-VERBS = [*verbs(cli, "cni-harness")]
+VERBS = [f"cni-harness {name}" for name, _ in verbs()]
 
 
 class Site:
@@ -81,6 +67,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 @pytest.mark.slow("it builds the site, as make docs does")
 def test_the_site_has_every_verb_and_key_and_public_name(site: Site) -> None:
     assert [verb for verb in VERBS if verb.replace(" ", "-") not in site.pages["command-line.html"].names] == []
+    assert "cni-harness add pod1" in " ".join("".join(site.pages["command-line.html"].words).split())
     schemas = [json.loads(path.read_text()) for path in (ROOT / "conf" / "schemas").glob("*.json")]
     keys = {key for schema in schemas for key in schema.get("properties", {})}
     assert [key for key in sorted(keys) if key not in site.pages["keys.html"].words] == []
@@ -103,6 +90,9 @@ def test_manual_pages_name_every_verb(tmp_path: Path) -> None:
     first = pages["cni-harness.8"].replace("\\-", "-")
     assert [verb for verb in VERBS if verb.count(" ") == 1 and f"\\fB{verb}\\fR" not in first] == []
     assert "--exist-ok" in pages["cni-harness-add.8"].replace("\\-", "-")
+    assert "\n\\fBcni-harness add pod1\\fR\n" in pages["cni-harness-add.8"].replace("\\-", "-")
+    assert "--state-dir" in first
+    assert "--state-dir" not in pages["cni-harness-add.8"].replace("\\-", "-")
     for name, page in pages.items():
         assert [line for line in page.splitlines() if line.startswith("'")] == [], name
         assert re.findall(r"^\.(?!TH |SH |PP$|TP$).*", page, re.MULTILINE) == [], name

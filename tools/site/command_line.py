@@ -8,39 +8,43 @@ from typing import NamedTuple
 import click
 
 from harness.cli.command_line import cli
+from harness.cli.verb_help import VerbCommand
 
 
 class Verb(NamedTuple):
-    """One command. `options` are without those that every verb shares, but for `cni-harness` itself."""
+    """One command. `options` are without those that every verb shares, but for `cni-harness` itself.
+
+    `examples` are pairs: a command line, and what it is for.
+    """
 
     name: str
     summary: str
     usage: str
     paragraphs: Sequence[str]
     options: Sequence[tuple[str, str]]
+    examples: Sequence[tuple[str, str]]
 
 
 def verbs() -> Iterator[Verb]:
     """Yield `cni-harness`, then every verb in the order of the help, each followed by its own verbs."""
     with click.Context(cli, info_name="cni-harness") as ctx:
-        shared = {record for param in cli.params if (record := param.get_help_record(ctx))}
-        yield _verb(cli, ctx, set())
-        yield from _below(cli, ctx, shared)
+        yield _verb(cli, ctx, cli.get_params(ctx))
+        yield from _below(cli, ctx)
 
 
-def _below(group: click.Group, ctx: click.Context, shared: set[tuple[str, str]]) -> Iterator[Verb]:
+def _below(group: click.Group, ctx: click.Context) -> Iterator[Verb]:
     for name in group.list_commands(ctx):
         command = group.get_command(ctx, name)
-        if command is None or command.hidden:
+        if not isinstance(command, VerbCommand):
             continue
         with click.Context(command, info_name=name, parent=ctx) as inner:
-            yield _verb(command, inner, shared)
+            yield _verb(command, inner, [each for each in command.get_params(inner) if each not in command.shared])
             if isinstance(command, click.Group):
-                yield from _below(command, inner, shared)
+                yield from _below(command, inner)
 
 
-def _verb(command: click.Command, ctx: click.Context, shared: set[tuple[str, str]]) -> Verb:
-    records = [record for param in command.get_params(ctx) if (record := param.get_help_record(ctx))]
+def _verb(command: VerbCommand, ctx: click.Context, params: Sequence[click.Parameter]) -> Verb:
+    records = [record for param in params if (record := param.get_help_record(ctx))]
     # A form feed ends the part of a docstring that is for users.
     text = inspect.cleandoc(command.help or "").partition("\f")[0]
     return Verb(
@@ -49,5 +53,6 @@ def _verb(command: click.Command, ctx: click.Context, shared: set[tuple[str, str
         usage=" ".join(command.collect_usage_pieces(ctx)),
         paragraphs=[" ".join(part.split()) for part in re.split(r"\n\s*\n", text)],
         # An argument without a text of its own is in the usage already.
-        options=[record for record in records if record[1] and record not in shared],
+        options=[record for record in records if record[1]],
+        examples=[(f"cni-harness {line}", purpose) for line, purpose in command.examples.items()],
     )

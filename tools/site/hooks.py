@@ -65,6 +65,9 @@ def _command_line() -> Iterator[str]:
         yield from ("", f"## {verb.name}", "", "```text", f"{verb.name} {verb.usage}", "```", "")
         for paragraph in verb.paragraphs:
             yield from (paragraph.replace("<", "&lt;"), "")
+        if verb.examples:
+            examples = "\n\n".join(f"# {purpose}\n{line}" for line, purpose in verb.examples)
+            yield from ("```sh", examples, "```", "")
         if verb.options:
             yield from ("| option | meaning |", "| --- | --- |")
         for names, words in verb.options:

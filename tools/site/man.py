@@ -37,6 +37,10 @@ def _lines(verb: Verb, described: Sequence[Verb]) -> Iterator[str]:
     yield from (".SH SYNOPSIS", f"\\fB{_roff(verb.name)}\\fR {_roff(verb.usage)}", ".SH DESCRIPTION")
     for paragraph in verb.paragraphs:
         yield from (".PP", _roff(paragraph))
+    if verb.examples:
+        yield ".SH EXAMPLES"
+    for line, purpose in verb.examples:
+        yield from (".TP", f"\\fB{_roff(line)}\\fR", _roff(purpose))
     if below := [each for each in described if _is_below(each, verb)]:
         yield ".SH VERBS"
         for each in below:
