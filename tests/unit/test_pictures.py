@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli import ROOT
 from tools.pictures import terminal_svg
-from tools.pictures.cast import COLUMNS, PROMPT, RECORDING, SCRIPT, Cast, Event
+from tools.pictures.cast import COLUMNS, PROMPT, RECORDING, SCRIPT, Cast, Event, _shortened
 from tools.pictures.pod import PICTURE, STEPS, drawing
 
 _TEXT = "{http://www.w3.org/2000/svg}text"
@@ -50,6 +50,38 @@ def test_the_recording_has_each_command_and_the_picture_shows_them() -> None:
     assert len(picture) < 150_000
 
 
+def test_the_recording_starts_with_content_and_ends_within_a_minute() -> None:
+    cast = Cast.read(RECORDING.read_text())
+    lines = list(ET.parse(terminal_svg.PICTURE).getroot().iter(_TEXT))  # noqa: S314 -- our own text
+
+    assert 0 == cast.events[0].time < cast.events[-1].time <= 60
+    first = "".join(event.text for event in cast.events if event.time == 0)
+    assert SCRIPT[0] in first
+    assert first.count("\n") > 8
+    at_once = [line for line in lines if not line.get("style") and not any(part.get("style") for part in line)]
+    assert len(at_once) > 8
+    delays = re.findall(r"animation-delay:([\d.]+)s", terminal_svg.PICTURE.read_text())
+    assert 0 < min(map(float, delays)) < 2
+    assert 5 < max(map(float, delays)) <= 60
+
+
+def test_a_recording_starts_with_ten_lines_and_waits_for_readers() -> None:
+    prompt, command, enter = Event(0.1, "o", PROMPT), Event(0.2, "m", "ls"), Event(0.3, "o", "ls\r\n")
+    output = [Event(0.3 + number / 10, "o", f"{number}\r\n") for number in range(1, 13)]
+    after = [Event(9.0, "o", PROMPT), Event(9.0, "m", "ls"), Event(9.1, "o", "l")]
+
+    recorded = _shortened([prompt, command, enter, *output, *after])
+
+    assert [event.text for event in recorded if not event.time][-1] == "10\r\n"
+    assert [(event.time, event.text) for event in recorded if event.time] == [
+        (0.1, "11\r\n"),
+        (0.2, "12\r\n"),
+        (1.2, PROMPT),
+        (3.2, "ls"),
+        (3.3, "l"),
+    ]
+
+
 def test_a_line_appears_at_its_time_and_a_typed_one_key_by_key() -> None:
     typed = [Event(1 + number / 10, "o", key) for number, key in enumerate("date")]
     output = Event(2.5, "o", "\r\n\x1b[1mMon\x1b[0m \x1b[31mNov <23>\x1b[0m\r\n" + PROMPT)
@@ -57,7 +89,7 @@ def test_a_line_appears_at_its_time_and_a_typed_one_key_by_key() -> None:
     picture = terminal_svg.drawing(Cast((Event(0.0, "o", PROMPT), *typed, output)))
     lines = list(ET.fromstring(picture).iter(_TEXT))  # noqa: S314 -- our own text
     assert ["".join(line.itertext()) for line in lines] == ["# date", "Mon Nov <23>"]
-    assert [line.get("style") for line in lines] == ["animation-delay:0.00s", "animation-delay:2.50s"]
+    assert [line.get("style") for line in lines] == [None, "animation-delay:2.50s"]
     assert [(key.text, key.get("style")) for key in lines[0]] == [
         (key, f"animation-delay:{1 + number / 10:.2f}s") for number, key in enumerate("date")
     ]

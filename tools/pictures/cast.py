@@ -13,6 +13,7 @@ import struct
 import subprocess
 import termios
 import time
+from itertools import accumulate
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
@@ -44,6 +45,10 @@ _KEY_S: Final = 0.03
 """Seconds between two keys."""
 _PAUSE_S: Final = 1.0
 """Longer times without output are shortened to this."""
+_READING_S: Final = 2.0
+"""Between the output of a command and the next command."""
+_FIRST_LINES: Final = 10
+"""Lines of output that are there at the start."""
 _TIME_LIMIT_S: Final = 300.0
 
 
@@ -136,10 +141,13 @@ def record(machine: Node) -> Cast:
 
 
 def _shortened(events: list[Event]) -> tuple[Event, ...]:
+    """Set the pauses, and move the start: the first command and some lines of its output are there at 0 s."""
     shortened: list[Event] = []
     before = now = 0.0
     for event in events:
-        now += min(event.time - before, _PAUSE_S)
+        now += _READING_S if event.kind == "m" else min(event.time - before, _PAUSE_S)
         before = event.time
-        shortened.append(event._replace(time=round(now, 2)))
-    return tuple(shortened)
+        shortened.append(event._replace(time=now))
+    lines = accumulate(event.text.count("\n") for event in shortened)
+    start = next(event.time for event, count in zip(shortened, lines, strict=True) if count > _FIRST_LINES)
+    return tuple(event._replace(time=round(max(0.0, event.time - start), 2)) for event in shortened)

@@ -1,8 +1,8 @@
 """Draws a recorded terminal as one animated SVG, docs/recording.svg.
 
-Each line appears at its time, and typed text key by key, by CSS alone: forges show such a picture in a page. Without
-an animation all lines are there: in programs that have none, and for readers who prefer less motion. Colours follow the
-reader's light or dark mode.
+Each line appears at its time, and typed text key by key, by CSS alone: forges show such a picture in a page. Lines of
+0 s are there from the start. Without an animation all lines are there: in programs that have none, and for readers who
+prefer less motion. Colours follow the reader's light or dark mode.
 """
 
 import re
@@ -78,7 +78,8 @@ def _line(line: list[_Character], top: int) -> str:
         delay = f' style="animation-delay:{time:.2f}s"' if later else ""
         parts.append(f'<tspan class="{names}"{delay}>{text}</tspan>' if names else text)
     place = f'x="{_MARGIN}" y="{top + 12}" xml:space="preserve"'
-    return f'<text class="l" {place} style="animation-delay:{begin:.2f}s">{"".join(parts)}</text>'
+    appears = f' class="l" style="animation-delay:{begin:.2f}s"' if begin else ""
+    return f"<text {place}{appears}>{''.join(parts)}</text>"
 
 
 def _lines(cast: Cast) -> list[list[_Character]]:
