@@ -5,6 +5,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 _LONGEST: Final = 200
+"""Characters of a value."""
+_BEFORE_CHANGE: Final = 20
+"""Characters that are shown before the first difference of two long values."""
 
 _USUAL: Final[Mapping[str, Mapping[str, object]]] = {
     "link": {"group": "default", "queue length": 1000, "mac": "00:00:00:00:00:00"},
@@ -34,7 +37,7 @@ def described_difference(place: str, thing: str, name: str, before: object, afte
         return f"{sign} {place}: {thing} {_described_thing(thing, name, value)}"
     if isinstance(before, dict) and isinstance(after, dict):
         return f"~ {place}: {thing} {name}: {_changes(before, after)}"
-    return f"~ {place}: {thing} {name}: {_plain(before)} -> {_plain(after)}"
+    return f"~ {place}: {thing} {name}: {_change(before, after)}"
 
 
 def described_things(thing: str, things: Mapping[str, object]) -> Iterator[str]:
@@ -102,7 +105,17 @@ def _changes(before: Mapping[str, object], after: Mapping[str, object]) -> str:
     # The text of a file describes it; otherwise only its digest can.
     if "text" in changed:
         changed = [key for key in changed if key not in {"sha256", "size"}]
-    return ", ".join(f"{key} {_plain(old.get(key))} -> {_plain(new.get(key))}" for key in changed)
+    return ", ".join(f"{key} {_change(old.get(key), new.get(key))}" for key in changed)
+
+
+def _change(before: object, after: object) -> str:
+    """Return both values; long ones begin shortly before their first difference."""
+    texts = [_whole(before), _whole(after)]
+    pairs = enumerate(zip(*texts, strict=False))
+    start = next((at for at, (one, other) in pairs if one != other), min(map(len, texts))) - _BEFORE_CHANGE
+    if start <= 0 or max(map(len, texts)) <= _LONGEST:
+        return " -> ".join(map(_cut, texts))
+    return " -> ".join(f"...{_cut(text[start:])}" for text in texts)
 
 
 def _flat(value: Mapping[str, object], above: str = "") -> list[tuple[str, object]]:
@@ -113,6 +126,14 @@ def _flat(value: Mapping[str, object], above: str = "") -> list[tuple[str, objec
 
 
 def _plain(value: object) -> str:
+    return _cut(_whole(value))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _whole(value: object) -> str:
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -125,4 +146,4 @@ def _plain(value: object) -> str:
     # In one line, whatever is in a file.
     if not text.isprintable() or not text:
         text = json.dumps(text, ensure_ascii=False)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return text

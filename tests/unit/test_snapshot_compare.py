@@ -169,3 +169,18 @@ def test_json_both_ways() -> None:
 def test_invalid_snapshot_documents_are_refused(document: object, message: str) -> None:
     with pytest.raises(SnapshotError, match=message):
         Snapshot.from_document(document)
+
+
+@pytest.mark.parametrize("lines", [0, 1, 10])
+def test_a_long_text_that_grows_by_a_line_is_shown_from_its_difference_on(lines: int) -> None:
+    owners = "".join(f"{number:064}@eth0 10.1.0.{number}\n" for number in range(lines))
+    texts = (f"{owners}last@eth0 10.1.1.1\n", f"{owners}last@eth0 10.1.1.1\nnew@eth0 10.1.1.2\n")
+    before, after = (snapshot(files={"/run/.owners": {"kind": "file", "text": text}}) for text in texts)
+
+    (line,) = words(before, after)
+
+    old, new = line.removeprefix("~ files: file /run/.owners: text ").split(" -> ")
+    assert old != new
+    assert "new@eth0 10.1.1.2" in new
+    assert "new@eth0" not in old
+    assert len(line) < 300
