@@ -1,6 +1,7 @@
 """A node that stands for a machine with nothing but this checkout."""
 
 import os
+import shlex
 from pathlib import Path
 
 from harness.locations import DEFAULT_STATE_DIR
@@ -44,3 +45,14 @@ mkdir -p "$1/upper" "$1/work"
 cd "$2"
 mount -t overlay overlay -o lowerdir=.,upperdir="$1/upper",workdir="$1/work" "$2"
 """
+
+
+def typed_on(machine: Node, command: str) -> str:
+    """Run a command in the checkout; return its stdout and stderr in the order of a terminal.
+
+    Raises AssertionError with them if it fails.
+    """
+    ran = machine.run(["sh", "-c", f"exec 2>&1; cd {shlex.quote(str(ROOT))} && {command}"], check=False)
+
+    assert ran.returncode == 0, f"{command}\n{ran.stdout}"
+    return ran.stdout

@@ -15,13 +15,14 @@ _TRANSCRIPT: Final = re.compile(r"^( *)```text\n(.*?)^\1```$", re.MULTILINE | re
 _DIFFERS: Final = {
     r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}": "UUID",
     r"\bCNI-DN-[0-9a-f]{21}\b": "CHAIN",
-    r"\b[0-9a-f]{12}\b": "ID",
+    r"\b[0-9a-f]{12}([0-9a-f]{52}\b|…|\b)": "ID",
     r"\bveth[0-9a-f]{11}\b": "VETH",
     r"\b[0-9a-f]{2}(:[0-9a-f]{2}){5}\b": "MAC",
     r"\bfe80::\S+": "LINK-LOCAL",
     r"\d\d:\d\d:\d\d\.\d+": "CLOCK",
     r"\b\d+(\.\d+)? ?m?s\b": "TIME",
     r"@if\d+|\b(p?id:?) \d+": "NUMBER",
+    r"\b\d+ (more\b|messages? to)": "COUNT",
     r" +": " ",
 }
 """Patterns of words that differ from run to run, and widths of columns, each with its substitute."""
@@ -31,6 +32,20 @@ def commands(page: str) -> list[str]:
     """What stands after a root shell's prompt in the `console` blocks of a page, with the here documents."""
     blocks: list[str] = _BLOCK.findall((ROOT / page).read_text())
     return [command for block in blocks for command in _typed(iter(block.splitlines()))]
+
+
+def outputs(page: str) -> list[tuple[str, list[str]]]:
+    """Return each command of the `console` blocks of a page, with the lines of output that follow it.
+
+    Here documents are not known.
+    """
+    found: list[tuple[str, list[str]]] = []
+    for line in "".join(_BLOCK.findall((ROOT / page).read_text())).splitlines():
+        if line.startswith("# "):
+            found.append((line.removeprefix("# "), []))
+        else:
+            found[-1][1].append(line)
+    return found
 
 
 def _typed(lines: Iterator[str]) -> Iterator[str]:
@@ -56,6 +71,11 @@ def prints_as_shown(shown: list[str], printed: str) -> bool:
     """
     pattern = "".join("(?:.*\n)*" if line == "…" else _pattern(line) for line in shown)
     return re.fullmatch(pattern, _without_differences(printed)) is not None
+
+
+def same_line(shown: str, printed: str) -> bool:
+    """Tell whether a line of output is that of a page; IDs, names of links and times may differ."""
+    return re.fullmatch(_pattern(shown), f"{_without_differences(printed)}\n") is not None
 
 
 def _pattern(line: str) -> str:

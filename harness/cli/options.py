@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 from click.core import ParameterSource
@@ -39,12 +39,18 @@ class Settings:
     output: str = "table"
     verbose: int = 0
     trace: bool = False
+    trace_all: bool = False
     trace_files: tuple[Path, ...] = ()
     record: bool = False
     announces: bool = False
     """Whether the use of this project's own lists and plugins is reported on stderr."""
     named: set[str] = field(default_factory=set)
     """The fields above that an option sets, not the environment."""
+
+    @property
+    def tree(self) -> "Literal['steps', 'whole'] | None":
+        """The tree of calls that is printed, if any."""
+        return "whole" if self.trace_all else "steps" if self.trace else None
 
     @property
     def is_table(self) -> bool:
@@ -112,8 +118,8 @@ def needs_root(verb: str, reason: str) -> None:
 def _remember(ctx: click.Context, param: click.Parameter, value: object) -> None:
     """Put a given value into the settings; a value after the verb is read later, and overrules."""
     settings = ctx.ensure_object(Settings)
-    if param.name == "trace":
-        settings.trace = settings.trace or bool(value)
+    if param.name in {"trace", "trace_all"}:
+        setattr(settings, param.name, getattr(settings, param.name) or bool(value))
     elif param.name == "trace_files":
         settings.trace_files += tuple(value) if isinstance(value, tuple) else ()
     elif param.name == "verbose":

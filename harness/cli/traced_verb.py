@@ -1,4 +1,4 @@
-"""The options --trace, --trace-file and --record, and their effect on a verb."""
+"""The options --trace, --trace-all, --trace-file and --record, and their effect on a verb."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,14 @@ def trace_options(remember: Callable[[click.Context, click.Parameter, Any], obje
             is_flag=True,
             expose_value=False,
             callback=remember,
-            help="Print the tree of calls on stderr as it happens, into the plugins, with times and documents.",
+            help="Print the steps on stderr as they happen, into the plugins, with their times.",
+        ),
+        click.Option(
+            ["--trace-all"],
+            is_flag=True,
+            expose_value=False,
+            callback=remember,
+            help="The same with messages to the kernel, repeated polls, and the documents of plugins.",
         ),
         click.Option(
             ["--trace-file", "trace_files"],
@@ -35,7 +42,7 @@ def trace_options(remember: Callable[[click.Context, click.Parameter, Any], obje
             expose_value=False,
             callback=remember,
             metavar="FILE",
-            help="Write that tree to a file; may be repeated. NAME.perfetto.json is for ui.perfetto.dev, any other "
+            help="Write all of it to a file; may be repeated. NAME.perfetto.json is for ui.perfetto.dev, any other "
             "name is OpenTelemetry's JSON, and .jsonl gets one more line.",
         ),
     ]
@@ -61,13 +68,14 @@ def traceable(name: str, function: Callable[..., object], say: Callable[[str], N
 
     @wraps(function)
     def carry_out(settings: "Settings", *arguments: Any, **named: Any) -> object:  # noqa: ANN401 -- the verb's own
-        if not (settings.trace or settings.trace_files or settings.record or os.environ.get(_OTLP_ENDPOINT)):
+        tree = settings.tree
+        if not (tree or settings.trace_files or settings.record or os.environ.get(_OTLP_ENDPOINT)):
             return function(settings, *arguments, **named)
         from harness.views.trace_formats import traced
 
         with (
             _recorded(name, settings, named, say) as take,
-            traced(name, tree=settings.trace, files=settings.trace_files, say=say, take=take),
+            traced(name, tree=tree, files=settings.trace_files, say=say, take=take),
         ):
             return function(settings, *arguments, **named)
 

@@ -17,6 +17,8 @@ from skel.spans import Span
 _STREAMS: Final = ("stdin", "stdout", "stderr")
 _HIDDEN: Final = frozenset({*_STREAMS, "exit_code", "plugin_pid", "reports_steps", "messages"})
 """Attributes that are shown in another way, or not at all."""
+_FOR_PROGRAMS: Final = frozenset({"CNI_NETNS", "CNI_ARGS", "CNI_PATH", "folder"})
+"""Attributes that only the whole tree has."""
 _PROMPTLY_S: Final = 0.02
 _LONGEST: Final = 160
 """Characters of one attribute in a line of the tree."""
@@ -54,11 +56,16 @@ class TreePrinter:
 
     A span without children is one line, printed at its end. Another one is printed when its first child begins, or at
     once if it may last; a line with its time closes it. Threads that work at the same time have a column of their own.
+    The documents that plugins get and print are a part of the tree if it is `whole`.
     """
 
-    def __init__(self, write: Callable[[str], object], *, colour: bool) -> None:
+    def __init__(self, write: Callable[[str], object], *, colour: bool, whole: bool = True) -> None:
+        self.notes: dict[str, str] = {}
+        """Words for the line that ends a span, by the span's ID."""
         self._write = write
         self._colour = colour
+        self._hidden = _HIDDEN if whole else _HIDDEN | _FOR_PROGRAMS
+        self._is_whole = whole
         self._threads: dict[int, list[_Open]] = {}
         self._depths: dict[str, int] = {}
         self._width = 0
@@ -112,7 +119,10 @@ class TreePrinter:
         if self._is_below(stack, span.span_id):
             while stack[-1].span is not span:
                 self._close(stack)
+            has_inner = stack[-1].is_printed
             self._close(stack)
+            if has_inner and len(stack) <= 1:  # the result of the verb may follow on stdout
+                self._flush()
 
     def _close(self, stack: list[_Open]) -> None:
         opened = stack.pop()
@@ -138,7 +148,7 @@ class TreePrinter:
         self._line(opened.span, opened.depth + 1, *self._streams(opened, _STREAMS[:1]), sign="│ ")
 
     def _streams(self, opened: _Open, names: tuple[str, ...]) -> Iterator[str]:
-        for name in names:
+        for name in names if self._is_whole else ():
             text = str(opened.span.attributes.get(name, ""))
             if not text:
                 continue
@@ -157,7 +167,7 @@ class TreePrinter:
         if span.name == "PluginMain":
             words.append(f"pid {span.pid}")
         for key, value in span.attributes.items():
-            if key in _HIDDEN or value in ("", []):
+            if key in self._hidden or value in ("", []):
                 continue
             if span.name == "PluginMain" and key.startswith("CNI_"):  # its execution's, a few lines above
                 continue
@@ -182,7 +192,8 @@ class TreePrinter:
             words.append(self._style(printable(" ".join(span.error.split())), fg="red"))
         elif not span.end_ns:
             words[0] = self._style(words[0], fg="red")
-        return "  ".join(words)
+        note = self.notes.pop(span.span_id, "")
+        return "  ".join([note, *words] if note else words)
 
     def _line(self, span: Span, depth: int, *lines: str, sign: str = "├ ") -> None:
         if not lines:

@@ -18,13 +18,13 @@ from harness.views.run_steps import (
     decoded_object,
     document_lines,
     executed_plugins,
-    is_kernel,
     steps_of,
 )
 from harness.views.sequence_diagram import Arrow, arrows, sequence_svg
 from harness.views.topology import Topology
 from harness.views.topology_svg import svg
 from harness.views.trace_formats import EXECUTIONS
+from harness.views.trace_steps import is_kernel
 from skel.errors import CniError
 from skel.result import Result
 

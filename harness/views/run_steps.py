@@ -14,8 +14,6 @@ from harness.views.trace_formats import EXECUTIONS, TRACK
 from skel.spans import Span
 from skel.strict_json import decode_output
 
-_PROGRAMS: Final = ("iptables", "ip6tables", "DBus")
-
 _CONTEXT: Final = 2
 """Unchanged lines around each change."""
 _SIGNS: Final = {"+": "new", "-": "old", "@": "place"}
@@ -39,11 +37,6 @@ class Step:
         yield self
         for step in self.inside:
             yield from step.all()
-
-
-def is_kernel(span: Span) -> bool:
-    """Tell whether a span is a system call with messages, or a program that changes the kernel's rules."""
-    return "messages" in span.attributes or span.name.startswith(_PROGRAMS)
 
 
 def read_spans(document: Mapping[str, Any]) -> list[Span]:

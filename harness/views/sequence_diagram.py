@@ -7,7 +7,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 from harness.output import printable
 from harness.views.call_tree import duration
-from harness.views.run_steps import Step, is_kernel
+from harness.views.run_steps import Step
+from harness.views.trace_steps import is_kernel
 
 KUBELET, RUNTIME, KERNEL = "kubelet", "runtime", "kernel"
 _CRI_CALLS: Final = frozenset(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import fast_stdlib
 from harness import output
@@ -22,6 +22,7 @@ from harness.files import write_atomically
 from harness.locations import own_version
 from harness.trace_recorder import TraceRecorder
 from harness.views.call_tree import TreePrinter
+from harness.views.trace_steps import StepsPrinter
 from skel.spans import Span, parse_traceparent
 
 _INTERNAL, _SERVER, _CLIENT = 1, 2, 3  # SpanKind of opentelemetry-proto
@@ -243,16 +244,16 @@ def _end(span: Span) -> int:
 def traced(
     verb: str,
     *,
-    tree: bool,
+    tree: Literal["steps", "whole"] | None,
     files: Sequence[Path],
     say: Callable[[str], None],
     take: Callable[[Sequence[Span]], None] | None = None,
 ) -> Iterator[None]:
-    """Record the block, which carries out `verb`: print its tree, and write `files` at its end.
+    """Record the block, which carries out `verb`: print its tree, of steps or whole, and write `files` at its end.
 
     `take` gets the spans before that. The trace continues the one that TRACEPARENT in the environment names.
     """
-    printer = TreePrinter(partial(output.say, styled=True), colour=output.is_coloured(sys.stderr)) if tree else None
+    printer = _printer(whole=tree == "whole") if tree else None
     parent = parse_traceparent(os.environ.get("TRACEPARENT", ""))
     exports = bool(os.environ.get(ENDPOINT))
     recorder = TraceRecorder(parent, printer or (lambda _: None), keep=bool(files) or exports or take is not None)
@@ -270,6 +271,11 @@ def traced(
                 export(recorder.spans, own_pid=os.getpid())
             except ExportError as error:
                 say(f"Warning: {error}")
+
+
+def _printer(*, whole: bool) -> TreePrinter | StepsPrinter:
+    tree = TreePrinter(partial(output.say, styled=True), colour=output.is_coloured(sys.stderr), whole=whole)
+    return tree if whole else StepsPrinter(tree)
 
 
 def _write(recorder: TraceRecorder, files: Sequence[Path], say: Callable[[str], None]) -> None:

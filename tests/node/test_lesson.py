@@ -1,14 +1,13 @@
 """docs/lesson.md: each command, typed one after the other, prints the answer of its page."""
 
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.cli import ROOT
+from tests.fresh_machine import typed_on
 from tests.nodes import Node
 from tests.pages import commands, prints_as_shown, transcripts
 
@@ -23,7 +22,7 @@ def test_each_command_of_the_lesson_prints_its_answer(fresh_machine: Node, tmp_p
     shown = dict(answers(typed))
     assert {"ip netns list", "cni-harness repair", FRAMES} <= shown.keys()
 
-    printed = {command: output(fresh_machine, command.replace("/tmp/", f"{tmp_path}/")) for command in typed}
+    printed = {command: typed_on(fresh_machine, command.replace("/tmp/", f"{tmp_path}/")) for command in typed}
 
     for command, lines in shown.items():
         assert prints_as_shown(lines, printed[command]), f"{command}\n{printed[command]}"
@@ -47,11 +46,3 @@ def answers(typed: list[str]) -> Iterator[tuple[str, list[str]]]:
                 lines.append(line)
         assert command, block
         yield command, lines
-
-
-def output(machine: Node, command: str) -> str:
-    """Run a command that has to succeed; return its stdout and stderr in the order of a terminal."""
-    ran = machine.run(["sh", "-c", f"exec 2>&1; cd {shlex.quote(str(ROOT))} && {command}"], check=False)
-
-    assert ran.returncode == 0, f"{command}\n{ran.stdout}"
-    return ran.stdout

@@ -95,6 +95,23 @@ def test_other_verbs(own_cli: Cli, verb: str, network_list: str, network: str, e
     assert not [step.error for step in trace.steps if step.error and not step.name.startswith(("netlink", "nftables"))]
 
 
+def test_the_steps_of_an_add_fit_on_a_screen(own_cli: Cli) -> None:
+    network = bridge_network("net", ipMasq=True)
+    network["plugins"].append({"type": "portmap", "capabilities": {"portMappings": True}})
+    own_cli.configure(network)
+
+    steps = own_cli.run("add", "pod1", "-p", "8080:80", "--trace").stderr.splitlines()
+    whole = own_cli.run("add", "pod2", "-p", "8081:80", "--trace-all").stderr.splitlines()
+
+    assert len(steps) <= 40
+    names = {line.lstrip("│├└ ").split("  ")[0] for line in steps}
+    assert {"FindInPath", "cmdAdd", "make links", "ipam.ExecAdd", "reserve", "masquerade", "cacheAdd"} <= names
+    assert not {name for name in names if name.startswith(("netlink", "nftables", "stdin", "stdout", "{"))}
+    assert re.search(r"make links  \d messages to the kernel  [\d.]+ ms", "\n".join(steps))
+    assert len(whole) > 100
+    assert {"netlink", "nftables", "stdin", "stdout"} <= {line.lstrip("│├└ ").split()[0] for line in whole}
+
+
 def test_pods_at_the_same_time_keep_their_steps_apart(own_cli: Cli) -> None:
     own_cli.configure(bridge_network("net", ipMasq=True))
     pods = [f"pod{number}" for number in range(6)]

@@ -145,7 +145,7 @@ import sys
 from pathlib import Path
 from harness.views.trace_formats import traced
 import fast_stdlib
-with traced("add", tree=False, files=[Path(each) for each in sys.argv[1:]], say=print):
+with traced("add", tree=None, files=[Path(each) for each in sys.argv[1:]], say=print):
     with fast_stdlib.span("inner", size=3, names=["a"]):
         pass
     if {fails}:
