@@ -124,7 +124,7 @@ soak: $(INSTALLED) ## end thousands of ADDs and DELs by signals and count leftov
 docs: $(DOCUMENTED) ## the site of docs/, with command line, keys and API, in build/site
 	NO_MKDOCS_2_WARNING=1 $(RUN)/python -m mkdocs build --strict
 
-pictures: $(TESTABLE) ## the drawing and the recorded terminal of README.md; the commands are typed on a node of their own
+pictures: $(TESTABLE) ## the drawings and the recorded terminal of the documentation; the commands are typed on a node of their own
 	$(ELSEWHERE) $(RUN)/python -m tools.pictures
 
 man: $(INSTALLED) ## manual pages, made of the command line's help, in build/man

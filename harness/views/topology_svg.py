@@ -1,46 +1,37 @@
-"""The topology as a drawing (SVG 1.1): a column for each step from the node's links to the pods."""
+"""The topology as a drawing (SVG 1.1): the node's frame with its links, a box for each pod, the lines between them."""
 
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final
 from xml.sax.saxutils import escape
 
 from harness.output import printable
-from harness.runtime.node_snapshot import NODE
-from harness.views.topology import Topology, TopologyLink
-from harness.views.topology_text import Branch, branches_of, inside_words, owner_words, place_words, unreached_places
+from harness.views.topology import Topology
+from harness.views.topology_layout import CHARACTER, GAP_X, JOINT, LINE, MARGIN, PADDING, Box, Layout
+from harness.views.topology_text import place_words
 
 # Pixels.
-_CHARACTER, _LINE, _PADDING = 7.3, 17, 10
-_GAP_X, _GAP_Y, _MARGIN = 56, 14, 16
-_LONGEST: Final = 46
-"""Characters in a line of a box; the title of the box has the whole text."""
+_SWATCH, _BASE = 22, 20
+_LANES: Final = 4
+"""Ways of lines between two columns, beside each other."""
 _STYLE: Final = """
-.topology { color-scheme: light dark; --paper: #ffffff; --ink: #1f2430; --soft: #5b6472; --node: #e8eefc;
-  --pod: #e5f5ea; --fault: #b3261e; --line: #7a8494; background: var(--paper) }
+.topology { color-scheme: light dark; --paper: #ffffff; --ink: #1f2430; --soft: #535b69; --frame: #f5f7fb;
+  --link: #e3ebfd; --pod: #dff3e5; --fault: #b3261e; --line: #7a8494; background: var(--paper) }
 @media (prefers-color-scheme: dark) {
-  .topology { --paper: #14171d; --ink: #e8ebf0; --soft: #a9b2c0; --node: #24304a; --pod: #1f3a2b;
-    --fault: #ff8a80; --line: #7f8a9b }
+  .topology { --paper: #14171d; --ink: #e8ebf0; --soft: #b3bbc8; --frame: #1b2029; --link: #2a3856; --pod: #21402f;
+    --fault: #ff9a92; --line: #7f8a9b }
 }
-.topology text { font: 12px ui-monospace, monospace; fill: var(--soft) }
+.topology text { font: 12px ui-monospace, "DejaVu Sans Mono", monospace; fill: var(--soft); white-space: pre }
 .topology text.name { font-weight: 600; fill: var(--ink) }
 .topology text.down { fill: var(--fault) }
-.topology rect { stroke: var(--line); fill: var(--node) }
+.topology rect { stroke: var(--line) }
+.topology rect.frame { fill: var(--frame) }
+.topology rect.link { fill: var(--link) }
 .topology rect.pod { fill: var(--pod) }
-.topology rect.paper { stroke: none; fill: var(--paper) }
-.topology path { stroke: var(--line); fill: none }
+.topology rect.paper, .topology rect.inside { fill: var(--paper) }
+.topology rect.paper { stroke: none }
+.topology path { stroke: var(--line); stroke-width: 1.5; fill: none }
+.topology path.below { stroke-dasharray: 5 4 }
 """
-
-
-class _Box(NamedTuple):
-    """A box; x and y are its upper left corner."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    lines: Sequence[tuple[str, str]]
-    """Lines of text, each with its class."""
-    is_pod: bool
 
 
 def svg(topology: Topology) -> list[str]:
@@ -48,112 +39,98 @@ def svg(topology: Topology) -> list[str]:
 
     Its style has a scope of its own, so that the drawing can be a part of a page.
     """
-    drawing = _Drawing(topology)
-    width, height = drawing.size()
-    title = f"Topology of the {place_words(topology.node)}"
+    layout = Layout(topology)
+    legend, bottom = _legend(layout)
+    width, height = round(layout.frame.right) + MARGIN, round(bottom) + MARGIN
     return [
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="topology" viewBox="0 0 {width} {height}" width="{width}" '
             f'height="{height}">'
         ),
-        f"<title>{_text(title)}</title>",
+        f"<title>{_text(f'Topology of the {place_words(topology.node)}')}</title>",
         f"<style>{_STYLE}</style>",
         '<rect class="paper" width="100%" height="100%"/>',
-        *drawing.edges,
-        *(line for box in drawing.boxes for line in _drawn(box)),
+        *_drawn(layout.frame),
+        *(line for box in layout.boxes if box.kind == "pod" for line in _drawn(box)),
+        *_paths(layout),
+        *(line for box in layout.boxes if box.kind != "pod" for line in _drawn(box)),
+        *legend,
         "</svg>",
     ]
 
 
-class _Drawing:
-    """The boxes with their places, and the lines between them."""
-
-    def __init__(self, topology: Topology) -> None:
-        self.boxes: list[_Box] = []
-        self.edges: list[str] = []
-        self._topology = topology
-        branches = branches_of(topology)
-        self._widths: dict[int, float] = {}
-        self._measure(branches, 0)
-        routes = [("name", place_words(topology.node)), *(("", f"route {each}") for each in topology.node.routes)]
-        y = self._put(_Box(_MARGIN, _MARGIN, _width(routes), _height(routes), routes, is_pod=False)) + _GAP_Y
-        for branch in branches:
-            y, _ = self._draw(branch, 0, y)
-        for place in unreached_places(topology, branches):
-            lines = [("name", place_words(place)), *(("", line) for line in inside_words(topology, place))]
-            lines += [("", f"{link.name} {link.kind} {' '.join(link.addresses)}") for link in place.links]
-            y = self._put(_Box(_MARGIN, y, _width(lines), _height(lines), lines, is_pod=True)) + _GAP_Y
-
-    def size(self) -> tuple[int, int]:
-        """Return width and height of the drawing in pixels."""
-        right = max(box.x + box.width for box in self.boxes)
-        bottom = max(box.y + box.height for box in self.boxes)
-        return round(right) + _MARGIN, round(bottom) + _MARGIN
-
-    def _measure(self, branches: Sequence[Branch], column: int) -> None:
-        for branch in branches:
-            self._widths[column] = max(self._widths.get(column, 0), _width(self._lines(branch)))
-            self._measure(branch.above, column + 1)
-
-    def _draw(self, branch: Branch, column: int, y: float) -> tuple[float, tuple[float, float]]:
-        """Draw a link and everything above it; return the next free y, and the middle of the box's left side."""
-        lines = self._lines(branch)
-        height = _height(lines)
-        x = _MARGIN + sum(self._widths[each] + _GAP_X for each in range(column))
-        bottom, joints = y, []
-        for above in branch.above:
-            bottom, joint = self._draw(above, column + 1, bottom)
-            joints.append(joint)
-        box = _Box(x, y, _width(lines), height, lines, is_pod=branch.place.label != NODE)
-        self._put(box)
-        middle = y + min(height, _LINE + 2 * _PADDING) / 2
-        bend = x + self._widths[column] + _GAP_X / 2
-        for end_x, end_y in joints:
-            self.edges.append(f'<path d="M{x + box.width:.1f} {middle:.1f}H{bend:.1f}V{end_y:.1f}H{end_x:.1f}"/>')
-        return max(bottom, y + height + _GAP_Y), (x, middle)
-
-    def _put(self, box: _Box) -> float:
-        self.boxes.append(box)
-        return box.y + box.height
-
-    def _lines(self, branch: Branch) -> list[tuple[str, str]]:
-        lines = list(_link_lines(branch.link))
-        if branch.place.label != NODE:
-            lines.insert(0, ("name", place_words(branch.place)))
-        if branch.is_entrance:
-            lines += [("", line) for line in inside_words(self._topology, branch.place)]
-        return lines
+def _paths(layout: Layout) -> Iterator[str]:
+    """Yield the lines between boxes; those that bend in the same gap do so beside each other."""
+    ends = {box.x: 0.0 for box in layout.boxes}
+    for box in layout.boxes:
+        ends[box.x] = max(ends[box.x], box.right)
+    lanes: dict[float, list[Box]] = {}
+    for one, other, kind in layout.lines:
+        start, end = one.y + JOINT, other.y + JOINT
+        style = ' class="below"' if kind == "below" else ""
+        if other.x < one.right:  # in one column, or to the left
+            bend = max(one.right, other.right) + GAP_X / 8
+            yield f'<path{style} d="M{one.right:.1f} {start:.1f}H{bend:.1f}V{end:.1f}H{other.right:.1f}"/>'
+            continue
+        sources = lanes.setdefault(ends[one.x], [])
+        if start != end and one not in sources:
+            sources.append(one)
+        lane = sources.index(one) % _LANES if one in sources else 0
+        bend = ends[one.x] + GAP_X * (lane + 2) / (_LANES + 3)
+        yield f'<path{style} d="M{one.right:.1f} {start:.1f}H{bend:.1f}V{end:.1f}H{other.x:.1f}"/>'
 
 
-def _link_lines(link: TopologyLink) -> Iterator[tuple[str, str]]:
-    yield "name", link.name
-    yield ("", f"{link.kind}, mtu {link.mtu}") if link.is_up else ("down", f"{link.kind}, mtu {link.mtu}, DOWN")
-    yield from (("", address) for address in link.addresses)
-    if link.peer is not None and not link.peer.place:
-        yield "down", "other end in an unknown namespace"
-    if owner := owner_words(link):
-        yield "", owner
-
-
-def _width(lines: Sequence[tuple[str, str]]) -> float:
-    return max(min(len(text), _LONGEST) for _, text in lines) * _CHARACTER + 2 * _PADDING
-
-
-def _height(lines: Sequence[tuple[str, str]]) -> float:
-    return len(lines) * _LINE + 2 * _PADDING - 4
-
-
-def _drawn(box: _Box) -> Iterator[str]:
-    kind = ' class="pod"' if box.is_pod else ""
+def _drawn(box: Box) -> Iterator[str]:
     whole = _text("\n".join(text for _, text in box.lines))
     yield f"<g><title>{whole}</title>"
-    yield f'<rect{kind} x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="5"/>'
+    yield _rect(box.kind, box.x, box.y, box.width, box.height)
     for number, (style, text) in enumerate(box.lines):
-        short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
         name = f' class="{style}"' if style else ""
-        y = box.y + _PADDING + 10 + number * _LINE
-        yield f'<text{name} x="{box.x + _PADDING:.1f}" y="{y:.1f}">{_text(short)}</text>'
+        # The boxes of a pod's links stand between its name and its routes.
+        inner = box.inner + 6 if box.kind == "pod" and not style else 0
+        y = box.y + _BASE + number * LINE + inner
+        yield f'<text{name} x="{box.x + PADDING:.1f}" y="{y:.1f}">{_text(text)}</text>'
     yield "</g>"
+
+
+def _legend(layout: Layout) -> tuple[list[str], float]:
+    """Return the elements that explain boxes and lines of this drawing, below its frame, and their lower side."""
+    kinds = {box.kind for box in layout.boxes}
+    styles = {style for box in layout.boxes for style, _ in box.lines}
+    lines = {kind for *_, kind in layout.lines}
+    entries = [
+        ("frame", "the node", True),
+        ("link", "link of the node", "link" in kinds),
+        ("pod", "pod, or another network namespace", "pod" in kinds),
+        ("inside", "its interface", "inside" in kinds),
+        ("line", "veth pair, or port of a bridge", bool(lines - {"below"})),
+        ("below", "VLAN, macvlan or ipvlan on its link", "below" in lines),
+        ("down", "down, or unknown", "down" in styles),
+    ]
+    x, y = float(MARGIN), layout.frame.y + layout.frame.height + PADDING
+    found = []
+    for kind, words, is_used in entries:
+        if not is_used:
+            continue
+        width = _SWATCH + 8 + len(words) * CHARACTER + PADDING
+        if x > MARGIN and x + width > layout.frame.right:
+            x, y = float(MARGIN), y + LINE + 4
+        found += [f"<g>{_rect('paper', x, y, width, LINE)}", _sample(kind, x, y + 2)]
+        found += [f'<text x="{x + _SWATCH + 8:.1f}" y="{y + 13:.1f}">{words}</text></g>']
+        x += width
+    return found, y + LINE
+
+
+def _sample(kind: str, x: float, y: float) -> str:
+    if kind in {"line", "below"}:
+        return f'<path class="{kind}" d="M{x:.1f} {y + 7:.1f}h{_SWATCH}"/>'
+    if kind == "down":
+        return f'<text class="down" x="{x:.1f}" y="{y + 11:.1f}">red</text>'
+    return _rect(kind, x + 1, y, _SWATCH - 2, LINE - 4)
+
+
+def _rect(kind: str, x: float, y: float, width: float, height: float) -> str:
+    return f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="5"/>'
 
 
 def _text(text: str) -> str:

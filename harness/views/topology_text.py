@@ -165,26 +165,33 @@ def _numbers(topology: Topology) -> dict[tuple[str, str], int]:
 
 
 def _edges(topology: Topology, numbers: dict[tuple[str, str], int]) -> Iterator[tuple[int, int, str]]:
-    """Yield each pair of connected links once, and whether one is the other's port, its end, or below it.
+    return ((numbers[one], numbers[other], kind) for one, other, kind in connections(topology))
 
-    Programs draw the first of a pair on the left: a bridge, a link with others on top, the node's end of a veth.
+
+def connections(topology: Topology) -> Iterator[tuple[tuple[str, str], tuple[str, str], str]]:
+    """Yield each pair of connected links once, each by place and name; and the kind of the connection.
+
+    It is "port", "end" for the ends of a veth, or "below". Drawings have the first of a pair on the left: a bridge, a
+    link with others on top, the node's end of a veth.
     """
-    drawn: set[frozenset[int]] = set()
+    known = {(place.label, link.name) for place in topology.places.values() for link in place.links}
+    drawn: set[frozenset[tuple[str, str]]] = set()
     for place in topology.places.values():
         for link in place.links:
-            here = numbers[place.label, link.name]
-            ends = {"port": (place.label, link.bridge), "end": tuple(link.peer or ())}
+            here = (place.label, link.name)
+            ends = {"port": (place.label, link.bridge)}
+            if link.peer is not None:
+                ends["end"] = (link.peer.place, link.peer.name)
             for kind, there in ends.items():
-                number = numbers.get(there) if len(there) == 2 else None  # noqa: PLR2004 -- a place and a name
-                if number is None or frozenset({here, number}) in drawn:
+                if there not in known or frozenset({here, there}) in drawn:
                     continue
-                drawn.add(frozenset({here, number}))
+                drawn.add(frozenset({here, there}))
                 if kind == "end" and link.kind not in {"veth", "netkit"}:
-                    yield number, here, "below"
+                    yield there, here, "below"
                 elif kind == "end" and place.label == NODE:
-                    yield here, number, kind
+                    yield here, there, kind
                 else:
-                    yield number, here, kind
+                    yield there, here, kind
 
 
 def _label(link: TopologyLink) -> list[str]:

@@ -1,4 +1,4 @@
-"""The pictures of README: the Pod's way, and the recorded terminal."""
+"""Pictures of the documentation: the Pod's way, a topology, and the recorded terminal."""
 
 import re
 from xml.etree import ElementTree as ET
@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.cli import ROOT
-from tools.pictures import terminal_svg
+from tools.pictures import terminal_svg, topology
 from tools.pictures.cast import COLUMNS, PROMPT, RECORDING, SCRIPT, Cast, Event, _shortened
 from tools.pictures.pod import PICTURE, STEPS, drawing
 
@@ -15,6 +15,14 @@ _TEXT = "{http://www.w3.org/2000/svg}text"
 
 def test_picture_file_is_up_to_date() -> None:
     assert PICTURE.read_text() == drawing(), "`make pictures` writes it"
+
+
+def test_the_drawn_topology_is_up_to_date_and_that_of_its_page() -> None:
+    tree = (ROOT / "docs" / "topology.md").read_text().partition("## topology\n")[2].split("```")[1]
+    texts = {text.text for text in ET.fromstring(topology.drawing()).iter(_TEXT)}  # noqa: S314 -- our own text
+
+    assert topology.PICTURE.read_text() == topology.drawing(), "`make pictures` writes it"
+    assert set(re.findall(r"veth\w{6,}|pod\d$|route .*|port \S+|[\d.]+/16(?=  )", tree, re.MULTILINE)) <= texts
 
 
 def test_the_numbers_are_sections_of_the_walkthrough() -> None:

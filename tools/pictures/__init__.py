@@ -1,1 +1,1 @@
-"""The pictures of README.md: docs/pod.svg, docs/recording.cast and docs/recording.svg."""
+"""Pictures of the documentation: docs/pod.svg, docs/topology.svg, docs/recording.cast and docs/recording.svg."""
