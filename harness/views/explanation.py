@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -16,40 +16,18 @@ from harness.views.run_steps import (
     ExecutedPlugin,
     Step,
     decoded_object,
+    distinct_executions,
     document_lines,
     executed_plugins,
     steps_of,
 )
 from harness.views.sequence_diagram import Arrow, arrows, sequence_svg
+from harness.views.timeline import Bar, timeline
 from harness.views.topology import Topology
 from harness.views.topology_svg import svg
-from harness.views.trace_formats import EXECUTIONS
 from harness.views.trace_steps import is_kernel
 from skel.errors import CniError
 from skel.result import Result
-
-_IN_DOCUMENTS: Final = frozenset({"stdin", "stdout", "stderr"})
-_HIDDEN: Final = frozenset({*_IN_DOCUMENTS, "reports_steps", "is_noted"})
-_LEAST: Final = 0.15
-"""The width of the shortest bar, in percent."""
-
-
-class Bar(NamedTuple):
-    """A step in the timeline: `left` and `width` in percent of the run; `facts` are its attributes."""
-
-    name: str
-    words: str
-    time: str
-    left: float
-    width: float
-    kind: str
-    """ "kernel", "call" or empty."""
-    error: str
-    facts: tuple[tuple[str, str], ...]
-    documents: str
-    """The anchor of its documents, empty for none."""
-    is_open: bool
-    inside: "tuple[Bar, ...]"
 
 
 class Change(NamedTuple):
@@ -83,7 +61,7 @@ class Explanation(NamedTuple):
 def explain_run(run: RecordedRun, pod: str) -> Explanation:
     """Return the explanation of a recorded run for a pod, such as `default/pod1`."""
     steps = steps_of(run.spans, pod)
-    executions = executed_plugins(steps, run.place)
+    executions, anchors = distinct_executions(executed_plugins(steps, run.place))
     others = {label_of(other) for other in run.pods} - {label_of(pod)}
     changes = [words for words in run.changes if words[2:].partition(": ")[0] not in others]
     return Explanation(
@@ -91,7 +69,7 @@ def explain_run(run: RecordedRun, pod: str) -> Explanation:
         verb=run.verb,
         facts=(*_run_facts(run, steps, executions), ("changes of the node", str(len(changes)))),
         errors=tuple(dict.fromkeys([*([printable(run.error)] if run.error else []), *_errors(steps)])),
-        bars=_bars(steps),
+        bars=timeline(steps, anchors),
         arrows=tuple(arrows(steps)),
         executions=tuple(executions),
         before=run.before,
@@ -152,7 +130,14 @@ def _run_facts(
     yield "time", duration(round(run.seconds * 1e9))
     yield from _attachment_facts(steps)
     if executions:
-        yield "executions", ", ".join(f"{each.plugin} {each.verb}" for each in executions if not each.caller)
+        yield (
+            "executions",
+            ", ".join(
+                f"{each.plugin} {each.verb}{f' ({each.times} times)' if each.times > 1 else ''}"
+                for each in executions
+                if not each.caller
+            ),
+        )
     kernel = sum(is_kernel(step.span) for outer in steps for step in outer.all())
     yield "messages to the kernel", str(kernel)
 
@@ -200,54 +185,6 @@ def _errors(steps: Sequence[Step]) -> Iterator[str]:
             yield printable(f"{step.span.name}: {step.span.error}")
         else:
             yield from _errors(step.inside)
-
-
-def _bars(steps: Sequence[Step]) -> tuple[Bar, ...]:
-    if not steps:
-        return ()
-    start = min(step.span.start_ns for step in steps)
-    whole = max(max(step.end_ns for step in steps) - start, 1)
-
-    def bar(step: Step) -> Bar:
-        span = step.span
-        is_call = span.name.startswith(EXECUTIONS)
-        kind = "kernel" if is_kernel(span) else "call" if is_call else ""
-        width = max(100 * (step.end_ns - span.start_ns) / whole, _LEAST)
-        left = min(100 * (span.start_ns - start) / whole, 100 - width)
-        key, words = _words(step)
-        process = [] if step.above is None or step.above.span.pid == span.pid else [("process", str(span.pid))]
-        return Bar(
-            name=printable(span.name),
-            words=words,
-            time=duration(step.end_ns - span.start_ns),
-            left=round(left, 3),
-            width=round(width, 3),
-            kind=kind,
-            error=printable(span.error),
-            facts=(*_facts({name: value for name, value in span.attributes.items() if name != key}), *process),
-            documents=f"call-{span.span_id}" if is_call else "",
-            is_open=not all(is_kernel(inner.span) for inner in step.inside),
-            inside=tuple(map(bar, step.inside)),
-        )
-
-    return tuple(map(bar, steps))
-
-
-def _words(step: Step) -> tuple[str, str]:
-    """Return the attribute that says most of a step, and its value; two empty texts if none does."""
-    attributes = step.span.attributes
-    for key in ("pod", "network", "container", "plugin", "path", "doing", "addresses"):
-        value = attributes.get(key)
-        if value:
-            return key, printable("; ".join(map(str, value)) if isinstance(value, list) else str(value))
-    return "", ""
-
-
-def _facts(attributes: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    for key, value in attributes.items():
-        if key not in _HIDDEN and value not in ("", []):
-            lines = value if isinstance(value, list) else str(value).split("\n")
-            yield printable(key), "\n".join(printable(str(line)) for line in lines)
 
 
 def _listed(network: ListedNetwork) -> ListedNetwork:

@@ -11,6 +11,7 @@ from harness.output import json_escape, printable
 from harness.shell_command import indented, shell_command
 from harness.views.call_tree import duration
 from harness.views.trace_formats import EXECUTIONS, TRACK
+from harness.views.trace_steps import POLL
 from skel.spans import Span
 from skel.strict_json import decode_output
 
@@ -37,6 +38,44 @@ class Step:
         yield self
         for step in self.inside:
             yield from step.all()
+
+
+def repetitions(steps: Sequence[Step]) -> list[list[Step]]:
+    """Return the steps in groups: steps that follow each other and do the same are one group.
+
+    A step that executes a plugin is alone, but for polls of STATUS.
+    """
+    groups: list[list[Step]] = []
+    for step in steps:
+        executes = any(inner.span.name.startswith(EXECUTIONS) for inner in outside_polls(step))
+        if groups and not executes and _does(groups[-1][0]) == _does(step):
+            groups[-1].append(step)
+        else:
+            groups.append([step])
+    return groups
+
+
+def outside_polls(step: Step) -> Iterator[Step]:
+    """Yield a step and all inside of it, but what is inside of polls of STATUS."""
+    yield step
+    if step.span.name != POLL:
+        for inner in step.inside:
+            yield from outside_polls(inner)
+
+
+def _does(step: Step) -> tuple[object, ...]:
+    """Return all that a reader sees of a step and its inner steps, but for times."""
+    return (step.span.name, words_of(step), step.span.error, tuple(_does(inner) for inner in step.inside))
+
+
+def words_of(step: Step) -> tuple[str, str]:
+    """Return the attribute that says most of a step, and its value; two empty texts if none does."""
+    attributes = step.span.attributes
+    for key in ("pod", "network", "container", "plugin", "path", "doing", "addresses", "phase"):
+        value = attributes.get(key)
+        if value:
+            return key, printable("; ".join(map(str, value)) if isinstance(value, list) else str(value))
+    return "", ""
 
 
 def read_spans(document: Mapping[str, Any]) -> list[Span]:
@@ -131,12 +170,28 @@ class ExecutedPlugin(NamedTuple):
     changes: tuple[DocumentLine, ...]
     """The differences between `prevResult` and the result, of an ADD in a chain."""
     reports_steps: bool
+    times: int = 1
+    """The number of executions with the same documents and the same outcome, of STATUS."""
 
 
 def executed_plugins(steps: Sequence[Step], place: Sequence[str]) -> list[ExecutedPlugin]:
     """Return the executions in the order of time; `place` are the words that run a command on the node."""
     found = [step for outer in steps for step in outer.all() if step.span.name.startswith(EXECUTIONS)]
     return [_execution(step, place) for step in found]
+
+
+def distinct_executions(executions: Sequence[ExecutedPlugin]) -> tuple[list[ExecutedPlugin], dict[str, str]]:
+    """Return the executions, those of STATUS that differ in time alone once; and the anchor that each anchor became."""
+    kept: dict[object, ExecutedPlugin] = {}
+    anchors = {}
+    for each in executions:
+        key = each._replace(anchor="", time="") if each.verb == "STATUS" else each
+        if key in kept:
+            kept[key] = kept[key]._replace(times=kept[key].times + 1)
+        else:
+            kept[key] = each
+        anchors[each.anchor] = kept[key].anchor
+    return list(kept.values()), anchors
 
 
 def document_lines(text: str) -> str:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 from xml.sax.saxutils import escape, quoteattr
 
 from harness.output import printable
 from harness.views.call_tree import duration
 from harness.views.run_steps import Step
-from harness.views.trace_steps import is_kernel
+from harness.views.trace_steps import POLL, is_kernel
 
 KUBELET, RUNTIME, KERNEL = "kubelet", "runtime", "kernel"
 _CRI_CALLS: Final = frozenset(
@@ -32,6 +32,10 @@ _MOST: Final = 400
 """Rows that are drawn."""
 
 
+_Polls: TypeAlias = dict[str, list[Step]]
+"""Polls of STATUS by their networks."""
+
+
 class Arrow(NamedTuple):
     """A call, its answer, or a step of one lane alone; `source` and `target` are lanes. `title` has the whole text."""
 
@@ -44,14 +48,31 @@ class Arrow(NamedTuple):
 
 
 def arrows(steps: Sequence[Step]) -> list[Arrow]:
-    """Return the arrows of a run in the order of time; messages to the kernel that follow each other are one arrow."""
+    """Return the arrows of a run in the order of time; messages to the kernel that follow each other are one arrow.
+
+    Of a network's polls the first one is drawn, and those that failed.
+    """
     names = {step.span.name for outer in steps for step in outer.all()}
     start = KUBELET if names & {"syncLoop", "syncPod", "SyncPod"} else RUNTIME
-    return [arrow for step in steps for arrow in _inside(step, start)]
+    polls: _Polls = {}
+    for poll in (step for outer in steps for step in outer.all() if step.span.name == POLL):
+        polls.setdefault(_network(poll), []).append(poll)
+    return [arrow for step in steps for arrow in _inside(step, start, polls)]
 
 
-def _inside(step: Step, lane: str) -> Iterator[Arrow]:
-    """Yield the arrows of the steps inside of a step that is carried out in `lane`."""
+def _taken(step: Step) -> int:
+    return step.end_ns - step.span.start_ns
+
+
+def _network(step: Step) -> str:
+    return str(step.span.attributes.get("network", ""))
+
+
+def _inside(step: Step, lane: str, polls: _Polls) -> Iterator[Arrow]:
+    """Yield the arrows of the steps inside of a step that is carried out in `lane`.
+
+    `polls` has the polls of each network of which none is drawn yet.
+    """
     messages: list[Step] = []
     for inner in step.inside:
         if is_kernel(inner.span):
@@ -59,12 +80,15 @@ def _inside(step: Step, lane: str) -> Iterator[Arrow]:
             continue
         yield from _to_kernel(step, messages, lane)
         messages = []
-        yield from _of(inner, lane)
+        yield from _of(inner, lane, polls)
     yield from _to_kernel(step, messages, lane)
 
 
-def _of(step: Step, lane: str) -> Iterator[Arrow]:
+def _of(step: Step, lane: str, polls: _Polls) -> Iterator[Arrow]:
     span = step.span
+    same = polls.pop(_network(step), []) if span.name == POLL else [step]
+    if not same and not span.error:
+        return
     target, text = _target(step, lane)
     if target == lane:
         if span.name in _NOTED:
@@ -72,12 +96,13 @@ def _of(step: Step, lane: str) -> Iterator[Arrow]:
             addresses = span.attributes.get("addresses")
             words = ", ".join(map(str, addresses)) if isinstance(addresses, list) else ""
             yield _arrow("note", lane, lane, f"{span.name} {words}".rstrip(), error, is_error=bool(error))
-        yield from _inside(step, lane)
+        yield from _inside(step, lane, polls)
         return
     yield _arrow("call", lane, target, text, "", is_error=False)
-    yield from _inside(step, target)
+    yield from _inside(step, target, polls)
     code = span.attributes.get("exit_code")
-    answer = ("" if code is None else f"exit {code}, ") + duration(step.end_ns - span.start_ns)
+    answer = ("" if code is None else f"exit {code}, ") + duration(sum(_taken(each) for each in same or [step]))
+    answer += f" in {len(same)} polls" if len(same) > 1 else ""
     yield _arrow("answer", target, lane, answer, f": {span.error}" if span.error else "", is_error=bool(span.error))
 
 

@@ -8,11 +8,12 @@ from harness.views.call_tree import TreePrinter
 from skel.spans import Span
 
 _KERNEL: Final = ("netlink ", "nftables ", "iptables", "ip6tables", "DBus")
-_STATUS: Final = "GetStatusNetworkList"
+POLL: Final = "GetStatusNetworkList"
+"""The step that a kubelet repeats: it asks a network's plugins for their STATUS."""
 _SYNC: Final = "syncPod"
 _STATE: Final = "generateAPIPodStatus"
 _IDLE: Final = frozenset(
-    {_STATUS, _STATE, "WaitForAttachAndMount", "SyncPod", "computePodActions", "killPodWithSyncResult"}
+    {POLL, _STATE, "WaitForAttachAndMount", "SyncPod", "computePodActions", "killPodWithSyncResult"}
 )
 """The steps of a `syncPod` that has nothing to do."""
 _SHORT: Final = frozenset(
@@ -88,7 +89,7 @@ class StepsPrinter:
             number = self._messages[span.parent_id] = self._messages.get(span.parent_id, 0) + 1
             # A plugin's step that has ended when it is reported has no event of its end.
             self._tree.notes[span.parent_id] = f"{number} message{'s' if number > 1 else ''} to the kernel"
-        elif self._loop and span.name == _STATUS:
+        elif self._loop and span.name == POLL:
             self._polls[span.span_id] = span
             if not self._is_repeated(span):
                 self._pass_on(event._replace(waits=True))

@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from harness.views.step_meanings import _PAGES, meaning_of
 from tests.cli import Cli, bridge_network
 from tests.explained import chain, explained, host_veth
 from tests.manifests import KubeletNode, pod
 
 pytestmark = pytest.mark.sudo
+
+PAGES = {address for _, address in _PAGES.values()}
+"""The pages that explain steps."""
 
 
 def test_page_of_an_add_matches_the_kernel(own_cli: Cli) -> None:
@@ -59,10 +63,12 @@ def test_steps_of_the_timeline_match_the_trace(own_cli: Cli) -> None:
         for resource in json.loads(trace.read_text())["resourceSpans"]
         for span in resource["scopeSpans"][0]["spans"]
     ]
-    shown = [text.split()[0] for text in page.texts("span", "name")]
+    lines = page.texts("span", "name")
+    shown = [line.split()[0] for line in lines if not line.endswith(" times")]  # all that it folds follow such a line
     assert sorted(shown) == sorted(span["name"].split()[0] for span in spans)
+    assert all(meaning_of(span["name"]) for span in spans)
     bars = [attributes["style"] for tag, attributes in page.tags if tag == "b"]
-    assert len(bars) == len(spans)
+    assert len(bars) == len(lines)
     for style in bars:
         left, width = map(float, re.findall(r"[\d.]+", style))
         assert 0 <= left <= left + width <= 100.001
@@ -124,7 +130,8 @@ def test_a_failed_add_has_a_page_with_the_reason(own_cli: Cli) -> None:
     assert "<script" not in page.text.lower()
     assert "network net" not in page.facts()
     assert [tag for tag, _ in page.tags if tag in {"script", "iframe", "img", "object"}] == []
-    assert {attributes["href"][:1] for tag, attributes in page.tags if tag == "a"} == {"#"}
+    outward = {each["href"] for tag, each in page.tags if tag == "a" and not each["href"].startswith("#")}
+    assert 5 < len(outward & PAGES) == len(outward)
     assert json.loads(page.texts("pre")[-2])["name"] == "net"
     calls = [(text.split()[0], text.split()[1]) for text in page.texts("h3") if "ADD" in text or "DEL" in text]
     assert [call for call in calls if call[0] != "host-local"] == [
@@ -217,6 +224,10 @@ def test_a_pod_of_a_manifest(bridged: KubeletNode) -> None:
     sequence = started.sections["sequence"]
     order = ["RunPodSandbox", "CreateContainer", "StartContainer"]
     assert sorted(order, key=sequence.index) == order
+    for page in (started, ended):
+        lines = [attributes for tag, attributes in page.tags if (tag, attributes.get("class")) == ("span", "name")]
+        assert len(lines) > 20
+        assert [line for line in lines if "title" not in line] == [], "each kind of step has a sentence"
     assert "bridge ADD" in started.facts()["executions"]
     assert any(line.startswith("+ web: link eth0 (veth") for line in started.texts("li", "new"))
     assert "bridge DEL" in ended.facts()["executions"]
