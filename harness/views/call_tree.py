@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +63,8 @@ class TreePrinter:
     def __init__(self, write: Callable[[str], object], *, colour: bool, whole: bool = True) -> None:
         self.notes: dict[str, str] = {}
         """Words for the line that ends a span, by the span's ID."""
+        self.messages: Counter[str] = Counter()
+        """The numbers of messages to the kernel inside of open spans that have no line of their own, by spans' IDs."""
         self._write = write
         self._colour = colour
         self._hidden = _HIDDEN if whole else _HIDDEN | _FOR_PROGRAMS
@@ -192,8 +195,9 @@ class TreePrinter:
             words.append(self._style(printable(" ".join(span.error.split())), fg="red"))
         elif not span.end_ns:
             words[0] = self._style(words[0], fg="red")
-        note = self.notes.pop(span.span_id, "")
-        return "  ".join([note, *words] if note else words)
+        if number := self.messages.pop(span.span_id, 0):
+            words.insert(0, f"{number} message{'s' if number > 1 else ''} to the kernel")
+        return "  ".join([*filter(None, [self.notes.pop(span.span_id, "")]), *words])
 
     def _line(self, span: Span, depth: int, *lines: str, sign: str = "├ ") -> None:
         if not lines:

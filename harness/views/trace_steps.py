@@ -47,7 +47,6 @@ class StepsPrinter:
 
     def __init__(self, tree: TreePrinter) -> None:
         self._tree = tree
-        self._messages: dict[str, int] = {}
         self._polls: dict[str, Span] = {}
         """The open polls by the IDs of their own spans, and of those inside of them."""
         self._repeated: dict[tuple[str, str], _Repeated] = {}
@@ -70,7 +69,6 @@ class StepsPrinter:
             self._is_new_phase(event.span)
             if event.span.span_id == self._loop:
                 self._tell_repeated()
-            self._messages.pop(event.span.span_id, None)
             self._tree(event)
 
     def finish(self) -> None:
@@ -86,9 +84,7 @@ class StepsPrinter:
         if poll := self._polls.get(span.parent_id):
             self._polls[span.span_id] = poll
         elif is_kernel(span):
-            number = self._messages[span.parent_id] = self._messages.get(span.parent_id, 0) + 1
-            # A plugin's step that has ended when it is reported has no event of its end.
-            self._tree.notes[span.parent_id] = f"{number} message{'s' if number > 1 else ''} to the kernel"
+            self._tree.messages[span.parent_id] += 1
         elif self._loop and span.name == POLL:
             self._polls[span.span_id] = span
             if not self._is_repeated(span):
@@ -121,6 +117,8 @@ class StepsPrinter:
             self._release(events)
         elif span.name == _SYNC:
             self._count(span)
+            for held in events:
+                self._tree.messages.pop(held.span.span_id, None)
 
     def _pass_on(self, event: SpanEvent) -> None:
         """Print an event, or hold it with those of the `syncPod` around it, as long as that does nothing."""
