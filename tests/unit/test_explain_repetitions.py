@@ -67,6 +67,14 @@ def bars(found: Sequence[Bar]) -> Iterator[Bar]:
         yield from bars(bar.inside)
 
 
+def seen(found: Sequence[Bar]) -> Iterator[Bar]:
+    """Yield the bars that a reader sees before a line is opened."""
+    for bar in found:
+        yield bar
+        if bar.is_open:
+            yield from seen(bar.inside)
+
+
 def a_run(*, error: str = "") -> Explanation:
     """A run with two syncs that work, and three that do nothing."""
     spans = Spans()
@@ -127,6 +135,8 @@ def test_each_kind_is_explained_once_where_the_page_is_open() -> None:
 
     first = [bar.name for bar in bars(found.bars) if bar.is_first]
     assert sorted(first) == sorted({bar.name for bar in bars(found.bars)})
+    explained_names = {bar.name for bar in seen(found.bars) if bar.is_first}
+    assert explained_names == {bar.name for bar in seen(found.bars)}, "PluginMain of a poll comes earlier"
     sentences = shown.texts("span", "meaning")
     assert len(sentences) == len(first)
     links = {attributes["href"] for tag, attributes in shown.tags if tag == "a" and "://" in attributes["href"]}

@@ -149,6 +149,22 @@ def test_syncs_that_change_nothing_are_counted() -> None:
     assert [line.split("  ")[2] for line in shown(recorded, "syncPod") if "more" in line] == ["2 more, in all"]
 
 
+def test_a_sync_that_failed_is_shown() -> None:
+    recorded = Recorded("cni-harness run")
+    with recorded.step("syncLoop", waits=True):
+        recorded.sync()
+        with (
+            recorded.step("syncPod", waits=True, fails=True, pod="default/web"),
+            recorded.step("generateAPIPodStatus", phase="Running"),
+        ):
+            pass
+
+    recorded.printed()
+
+    assert [line.split("  ")[0] for line in shown(recorded, "it failed")] == ["syncPod"]
+    assert len(shown(recorded, "phase=Running")) == 2
+
+
 def test_a_sync_that_did_not_end_is_shown_at_last() -> None:
     recorded = Recorded("cni-harness run")
     recorded.recorder.begin("syncLoop", {}, waits=True)
