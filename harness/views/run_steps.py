@@ -56,7 +56,7 @@ def repetitions(steps: Sequence[Step]) -> list[list[Step]]:
 
 
 def outside_polls(step: Step) -> Iterator[Step]:
-    """Yield a step and all inside of it, but what is inside of polls of STATUS."""
+    """Yield a step and the steps inside of it, without those inside of polls of STATUS."""
     yield step
     if step.span.name != POLL:
         for inner in step.inside:

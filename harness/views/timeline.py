@@ -76,7 +76,7 @@ class _Timeline:
         left = min(100 * (start_ns - self._start) / self._whole, 100 - width)
         return round(left, 3), round(width, 3)
 
-    def _bar(self, step: Step, is_closed: bool) -> Bar:  # noqa: FBT001 -- where it stands
+    def _bar(self, step: Step, is_closed: bool) -> Bar:  # noqa: FBT001 -- the place of the step
         span = step.span
         is_call = span.name.startswith(EXECUTIONS)
         left, width = self._place(span.start_ns, step.end_ns)

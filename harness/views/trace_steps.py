@@ -58,7 +58,7 @@ class StepsPrinter:
         self._loop = ""
 
     def __call__(self, event: SpanEvent) -> None:
-        """Print what an event adds to the tree."""
+        """Print the lines that an event adds to the tree."""
         if event.begins:
             self._begin(event)
         elif event.span.span_id in self._polls:

@@ -30,7 +30,7 @@ def test_each_command_of_the_walkthrough_prints_its_lines(fresh_machine: Node) -
             assert prints_as_shown(lines, text), f"{command}\n{text}"
 
 
-def test_the_tree_of_the_walkthrough_is_that_of_its_run(fresh_machine: Node) -> None:
+def test_a_run_prints_the_lines_of_the_tree_in_their_order(fresh_machine: Node) -> None:
     commands = [command for command, _ in outputs(PAGE)]
     traced = next(number for number, command in enumerate(commands) if "--trace" in command)
     delete = next(number for number, command in enumerate(commands) if " delete web" in command)

@@ -129,7 +129,7 @@ def test_the_sequence_has_one_poll_with_its_number() -> None:
     assert [text for kind, text in texts if kind == "answer" and "polls" in text] == ["17.5 ms in 5 polls"]
 
 
-def test_each_kind_is_explained_once_where_the_page_is_open() -> None:
+def test_the_first_visible_step_of_each_kind_has_its_sentence() -> None:
     found = a_run()
     shown = Explained(page(found))
 
