@@ -20,6 +20,7 @@ ROOMS = (
     "firewall",
     "harness",
     "ipam",
+    "kube",
     "launch",
     "fast_stdlib",
     "netlink",

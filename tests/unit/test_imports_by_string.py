@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "fast_stdlib": {"fast_stdlib"},
     "conf": set(),
     "api": {"api"},
+    "kube": {"kube", "api"},
 }
 """The table of docs/design.md. A room's plugins are loaded by `launch.plugin_list` alone."""
 

@@ -12,6 +12,7 @@ import pytest
 
 from launch import PLUGINS
 from tests.cli import ROOT, Cli
+from tests.distributions import ROOMS
 
 SLOWER = "This was installed without a C compiler: the plugins get the slower launcher, in Python"
 FOREIGN = b"#!/bin/sh\necho somebody else\n"
@@ -352,7 +353,7 @@ def test_running_executable_is_replaced(cli: Cli) -> None:
 def test_install_reports_the_slower_launcher_once(cli: Cli, tmp_path: Path) -> None:
     """As where the project was installed without a compiler."""
     tree = tmp_path / "tree"
-    for room in ("api", "conf", "firewall", "harness", "ipam", "launch", "fast_stdlib", "netlink", "plugins", "skel"):
+    for room in ROOMS:
         shutil.copytree(ROOT / room, tree / room, ignore=shutil.ignore_patterns("__pycache__", "_launcher"))
     cli.environment["PYTHONPATH"] = str(tree)
 

@@ -558,6 +558,7 @@ def test_an_editable_installation_has_its_launcher_beside_the_source(tree: Path,
 VIOLATIONS = {
     "skel stands on the standard library alone": ("skel", "import netlink"),
     "api has Kubernetes' types and imports nothing of the project": ("api", "import skel"),
+    "kube is a client of the Kubernetes API and knows api alone": ("kube", "import skel"),
     "fast_stdlib takes the place of the standard library and imports nothing else": ("fast_stdlib", "import skel"),
     "a plugin's own process does without the server": ("launch/launcher.py", "import launch.server.protocol"),
     "netlink knows the kernel and nothing of CNI": ("netlink", "import skel"),

@@ -14,6 +14,7 @@ from harness.install.files import install, installed, uninstall
 from harness.install.packages import CommandError
 from harness.install.units import disabled, enable
 from tests.cli import ROOT, Cli
+from tests.distributions import ROOMS
 
 
 @pytest.fixture
@@ -99,7 +100,7 @@ def test_installed_units_pass_systemd_analyze(cli: Cli, tmp_path: Path) -> None:
 
 def test_odd_folders_survive_the_unit(cli: Cli, tmp_path: Path) -> None:
     tree = tmp_path / """a %h $HOME "quoted" it's"""
-    for room in ("api", "conf", "firewall", "harness", "ipam", "launch", "fast_stdlib", "netlink", "plugins", "skel"):
+    for room in ROOMS:
         shutil.copytree(ROOT / room, tree / room, ignore=shutil.ignore_patterns("__pycache__"))
     cli.environment["PYTHONPATH"] = str(tree)
     cli.run("install", "--units", "--unit-dir", str(tmp_path / "units"))

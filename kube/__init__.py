@@ -1,0 +1,1 @@
+"""A client of the Kubernetes API: requests, pages, watches, and local copies that informers keep true."""
