@@ -23,8 +23,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the process of the checks."""
-    config.stash[_SESSION].end()
+    """End the process of the checks. Another plugin's `pytest_configure` may have failed before ours ran."""
+    if (session := config.stash.get(_SESSION, None)) is not None:
+        session.end()
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

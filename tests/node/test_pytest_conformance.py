@@ -89,6 +89,15 @@ def test_no_items_are_collected_without_a_declaration(author: Author) -> None:
     assert author.collected() == ["test_own.py::test_own"]
 
 
+def test_the_error_of_an_authors_configuration_is_shown(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("import pytest\ndef pytest_configure(config): raise pytest.UsageError('no database here')")
+
+    result = pytester.runpytest_subprocess()
+
+    result.stderr.fnmatch_lines(["ERROR: no database here"])
+    assert "KeyError" not in result.stderr.str()
+
+
 def test_collecting_executes_no_plugin(author: Author) -> None:
     for name in ("bridge", "host-local"):
         author.spoil(name, f"touch {author.pytester.path}/executed")
