@@ -60,6 +60,8 @@ WHEEL_NEEDS := $(PYTHON)=python3 cc=gcc /usr/include/stdlib.h=libc6-dev aarch64-
 RUNTIME_NEEDS := $(NEEDS) containerd=containerd podman=podman runc=runc /usr/share/doc/busybox-static=busybox-static \
 	iptables=iptables ping=iputils-ping ps=procps $(WHEEL_NEEDS) \
 	/usr/lib/cni/bridge=containernetworking-plugins qemu-aarch64-static=qemu-user-static skopeo=skopeo umoci=umoci
+# Kubernetes' own programs are in no package of Debian.
+KUBERNETES_NEEDS := etcd=etcd-server
 VM_NEEDS := qemu-system-x86_64=qemu-system-x86 modprobe=kmod cpio=cpio mmdebstrap=mmdebstrap \
 	/usr/share/doc/busybox-static=busybox-static
 
@@ -68,11 +70,12 @@ ROOT := $(filter 0,$(shell id -u))
 ELSEWHERE := $(if $(ROOT),tools/test_run.sh)
 # The packages of REST_NEEDS that this machine lacks, unpacked; their programs are in /usr for one run.
 REST := build/rest
+ETCD := build/etcd
 
 # Targets install packages, and apt works for one at a time.
 .NOTPARALLEL:
-.PHONY: help up down test test-rest test-all test-runtimes test-vm lint bench matrix reports soak docs pictures man stubs install wheels zipapp deb venv test-venv clean needs \
-	test-needs rest-needs bench-needs runtime-needs wheel-needs deb-needs vm-needs
+.PHONY: help up down test test-rest test-all test-runtimes test-vm test-kubernetes lint bench matrix reports soak docs pictures man stubs install wheels zipapp deb venv test-venv clean needs \
+	test-needs rest-needs bench-needs runtime-needs wheel-needs deb-needs vm-needs kubernetes-needs
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -99,6 +102,9 @@ test-runtimes: $(RUNNABLE) wheels deb ## pods under containerd, from wheels and 
 
 test-vm: $(TESTABLE) deb | vm-needs ## boot Debian's own kernel: tests that want more of it, and a node under systemd; results in build/junit-vm.xml and build/vm
 	$(RUN)/python -m tools.vm $(VM_ARGS) -- $(PYTEST_ARGS)
+
+test-kubernetes: $(TESTABLE) kubernetes-needs ## tests with a real kube-apiserver, of the folder KUBEBUILDER_ASSETS; results in build/junit-kubernetes.xml and build/kubernetes
+	$(ELSEWHERE) $(if $(ROOT),--usr $(ETCD)) $(RUN)/python -m pytest tests/kubernetes --junitxml build/junit-kubernetes.xml $(PYTEST_ARGS)
 
 lint: $(TESTABLE) ## ruff, mypy and the import directions
 	$(RUN)/ruff check
@@ -179,6 +185,9 @@ deb-needs:
 
 vm-needs:
 	@tools/need.sh $(VM_NEEDS)
+
+kubernetes-needs:
+	@tools/need.sh --into $(ETCD) $(KUBERNETES_NEEDS)
 
 # Debian's python3 has no ensurepip of its own: the package of venv brings it.
 $(MADE): | needs

@@ -198,7 +198,7 @@ def test_make_install_writes_plugins_and_a_list_into_the_default_folders(checkou
 def test_help_names_every_target_for_people(checkout: Checkout) -> None:
     targets = {line.split()[1] for line in checkout.make("help").stdout.splitlines()}
 
-    tests = {"test", "test-rest", "test-all", "test-runtimes", "test-vm"}
+    tests = {"test", "test-rest", "test-all", "test-runtimes", "test-vm", "test-kubernetes"}
     pages = {"docs", "man", "pictures"}
     others = {"lint", "bench", "matrix", "reports", "soak", "stubs", "install", "venv", "clean"}
     packages = {"wheels", "zipapp", "deb"}
@@ -222,11 +222,12 @@ case $1 in
         readlink /proc/self/ns/net >"$LOG.test"
         ;;
     test-rest) ;;
+    test-kubernetes) echo "assets $KUBEBUILDER_ASSETS" ;;
     test-*) echo "$PWD" ;;
 esac
 [ "$1" != "$FAILING" ]
 """
-OUTSIDE = ("make test-venv", "make test-runtimes", "make test-vm")
+OUTSIDE = ("make test-venv", "make test-runtimes", "make test-vm", "make test-kubernetes")
 README = ["test-venv", "up", "del", "down", "up", "test"]
 ON_A_CONTAINER_HOST = "755 700 1 87-podman-bridge.conflist"
 
@@ -236,11 +237,11 @@ ON_A_CONTAINER_HOST = "755 700 1 87-podman-bridge.conflist"
 @pytest.mark.parametrize(
     ("failing", "junit", "ran"),
     [
-        ("none", "<testsuite/>", [*README, "test-rest", "test-runtimes", "test-vm"]),
+        ("none", "<testsuite/>", [*README, "test-rest", "test-runtimes", "test-vm", "test-kubernetes"]),
         (
             "none",
             '<skipped message="no VLANs in this kernel"/>',
-            [*README, "test-rest", "test-runtimes", "test-vm"],
+            [*README, "test-rest", "test-runtimes", "test-vm", "test-kubernetes"],
         ),
         ("none", '<skipped message="no time"/>', [*README, "test-rest"]),
         ("test-venv", "", ["test-venv"]),
@@ -248,6 +249,7 @@ ON_A_CONTAINER_HOST = "755 700 1 87-podman-bridge.conflist"
         ("test", "<testsuite/>", README),
         ("test-rest", "<testsuite/>", [*README, "test-rest"]),
         ("test-runtimes", "<testsuite/>", [*README, "test-rest", "test-runtimes"]),
+        ("test-kubernetes", "<testsuite/>", [*README, "test-rest", "test-runtimes", "test-vm", "test-kubernetes"]),
     ],
 )
 def test_ci_runs_all_on_a_container_host_up_to_the_first_that_fail(
@@ -258,6 +260,11 @@ def test_ci_runs_all_on_a_container_host_up_to_the_first_that_fail(
         shutil.copytree(ROOT / folder, copy / folder)
     programs.mkdir()
     executable(programs / "make", MAKE)
+    [control_plane] = {
+        copy / path for path in re.findall(r"[\w./]+/control-plane\b", (copy / ".ci" / "run").read_text())
+    }
+    control_plane.resolve().parent.mkdir(parents=True)
+    executable(control_plane.resolve(), "#!/bin/sh\necho /programs/$1\n")
     outside = Path("/proc/self/ns/net").readlink(), Path("/proc/sys/net/ipv4/ip_forward").read_text()
     etc = sorted(Path("/etc").iterdir())
 
@@ -272,7 +279,8 @@ def test_ci_runs_all_on_a_container_host_up_to_the_first_that_fail(
 
     calls = [line.split(": ") for line in run.stdout.splitlines() if line.startswith("make ")]
     assert [call.split()[1] for call, _ in calls] == ran, run.stderr
-    assert (run.returncode == 0) == (ran[-1] == "test-vm")
+    assert (run.returncode == 0) == (failing == "none" and ran[-1] == "test-kubernetes")
+    assert ("assets /programs/bin" in run.stdout.splitlines()) == (ran[-1] == "test-kubernetes")
     assert {place for call, place in calls if not call.startswith(OUTSIDE)} <= {ON_A_CONTAINER_HOST}
     assert [line for line in run.stdout.splitlines() if line.startswith("/")] in ([], [str(copy)], [str(copy)] * 2)
     assert log.with_suffix(".test-venv").read_text() == f"{outside[0]}\n"
@@ -558,6 +566,7 @@ def test_an_editable_installation_has_its_launcher_beside_the_source(tree: Path,
 VIOLATIONS = {
     "skel stands on the standard library alone": ("skel", "import netlink"),
     "api has Kubernetes' types and imports nothing of the project": ("api", "import skel"),
+    "agent uses kube, netlink, firewall and skel": ("agent", "import plugins"),
     "kube is a client of the Kubernetes API and knows api alone": ("kube", "import skel"),
     "fast_stdlib takes the place of the standard library and imports nothing else": ("fast_stdlib", "import skel"),
     "a plugin's own process does without the server": ("launch/launcher.py", "import launch.server.protocol"),

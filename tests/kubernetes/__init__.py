@@ -1,0 +1,1 @@
+"""Tests with a real API server: `make test-kubernetes`."""
