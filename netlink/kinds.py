@@ -7,10 +7,13 @@ reads it, and a line in `_READERS`.
 
 import struct
 
-from fast_stdlib.typing import Callable, Final, Mapping, NamedTuple
+from fast_stdlib.typing import TYPE_CHECKING, Callable, Final, Mapping, NamedTuple
 from netlink.link_wire import IFINFOMSG, attributes_of_link
 from netlink.namespace import Namespace
 from netlink.wire import attribute, flag, nested, number, uint32, value, values
+
+if TYPE_CHECKING:
+    from netlink.routes import Address
 
 PAIRS: Final = frozenset({"netkit", "veth"})
 """Kinds of which two links are made at once, connected to each other, and deleted at once."""
@@ -28,11 +31,27 @@ _IFLA_IPVLAN_MODE = 1
 _IFLA_VLAN_ID = 1
 _VETH_INFO_PEER = 1
 _IFLA_VRF_TABLE = 1
+_IFLA_VXLAN_ID, _IFLA_VXLAN_LOCAL, _IFLA_VXLAN_LEARNING, _IFLA_VXLAN_PORT, _IFLA_VXLAN_LOCAL6 = 1, 4, 7, 15, 17
 _IFLA_NETKIT_PEER_INFO, _IFLA_NETKIT_MODE = 1, 5
 _NETKIT_L2 = 0
+_IPV4 = 4
 _UINT16 = struct.Struct("=H")
+_PORT = struct.Struct("!H")
 _IFLA_TUN_OWNER, _IFLA_TUN_GROUP, _IFLA_TUN_TYPE, _IFLA_TUN_MULTI_QUEUE = 1, 2, 3, 7
 _IFF_TAP = 2  # include/uapi/linux/if_tun.h
+
+
+class Vxlan(NamedTuple):
+    """Settings of a VXLAN link: a tunnel over UDP to any number of ends (RFC 7348)."""
+
+    vni: int
+    """The number of the network, of 24 bits."""
+    local: "Address | None"
+    """The address of this end, the source of its packets; None for any."""
+    port: int
+    """The UDP port of all ends."""
+    learning: bool
+    """Whether the link learns from frames which end has a hardware address."""
 
 
 class Details(NamedTuple):
@@ -58,6 +77,7 @@ class Details(NamedTuple):
     owner: int | None = None
     """The user ID that may open it, None for any."""
     group: int | None = None
+    vxlan: Vxlan | None = None
 
 
 NO_DETAILS: Final = Details()
@@ -118,6 +138,16 @@ def vrf(*, table: int) -> bytes:
     return number(_IFLA_VRF_TABLE, table)
 
 
+def vxlan(settings: Vxlan) -> bytes:
+    """Return the settings of a VXLAN link; it is bound to no other link, and follows the routes to its ends."""
+    local = b""
+    if settings.local is not None:
+        kind = _IFLA_VXLAN_LOCAL if settings.local.version == _IPV4 else _IFLA_VXLAN_LOCAL6
+        local = attribute(kind, settings.local.packed)
+    port = attribute(_IFLA_VXLAN_PORT, _PORT.pack(settings.port))
+    return number(_IFLA_VXLAN_ID, settings.vni) + local + flag(_IFLA_VXLAN_LEARNING, settings.learning) + port
+
+
 def details_of(kind: str, data: bytes, port_data: bytes) -> Details:
     """Return the details in a link's IFLA_INFO_DATA, and in the IFLA_INFO_SLAVE_DATA of a bridge's port."""
     read = _READERS.get(kind)
@@ -153,6 +183,16 @@ def _vlan(data: bytes) -> Details:
     return Details(vlan_id=_uint16(value(data, _IFLA_VLAN_ID)))
 
 
+def _vxlan(data: bytes) -> Details:
+    from netlink.routes import address_of
+
+    found = values(data).get
+    local = found(_IFLA_VXLAN_LOCAL) or found(_IFLA_VXLAN_LOCAL6)
+    (port,) = _PORT.unpack(found(_IFLA_VXLAN_PORT, bytes(_PORT.size)))
+    learning = any(found(_IFLA_VXLAN_LEARNING, b""))
+    return Details(vxlan=Vxlan(uint32(found(_IFLA_VXLAN_ID)), address_of(local), port, learning))
+
+
 def _uint16(content: bytes) -> int:
     return int(_UINT16.unpack(content)[0])
 
@@ -179,4 +219,5 @@ _READERS: Mapping[str, Callable[[bytes], Details]] = {
     "tun": _tun,
     "vlan": _vlan,
     "vrf": _vrf,
+    "vxlan": _vxlan,
 }

@@ -12,16 +12,28 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from fast_stdlib.functools import partial
 from fast_stdlib.typing import Final, Iterator, NamedTuple
 from netlink.request import RtnlRequest, RtnlSocket, change
-from netlink.wire import HEADER, NLM_F_CREATE, Frame, NetlinkError, attribute, message, number, uint32, values
+from netlink.wire import (
+    HEADER,
+    NLM_F_CREATE,
+    NLM_F_EXCL,
+    Frame,
+    NetlinkError,
+    attribute,
+    message,
+    number,
+    uint32,
+    values,
+)
 
 RT_TABLE_MAIN: Final = 254
 RT_SCOPE_UNIVERSE: Final = 0
 RT_TABLE_COMPAT: Final = 252
 """In the header of a message about a table whose number has more than eight bits."""
 RTM_NEWROUTE: Final = 24
-_RTM_GETROUTE = 26
+_RTM_DELROUTE, _RTM_GETROUTE = 25, 26
 _RTN_UNICAST = 1
 _RTPROT_BOOT = 3
+_RTNH_F_ONLINK = 4
 _RTA_DST, _RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_METRICS, _RTA_MULTIPATH, _RTA_TABLE = 1, 4, 5, 6, 8, 9, 15
 _RTAX_MTU, _RTAX_ADVMSS = 2, 8
 _IPV4 = 4
@@ -79,9 +91,7 @@ class RouteVerbs(RtnlSocket):
 
     def route_to(self, address: Address) -> KernelRoute | None:
         """Return the route that a packet of this host to `address` takes; None if there is no route."""
-        return self._asked(
-            RtnlRequest(get_route_to(address), f"look up the route to {address}", _first_route, harmless=_NO_ROUTE)
-        )
+        return self._asked(find_route_to(address))
 
     def add_route(  # noqa: PLR0913 - the parts of a route, each by its name
         self,
@@ -106,6 +116,11 @@ class RouteVerbs(RtnlSocket):
         self.send(add_route(request))
 
 
+def find_route_to(address: Address) -> RtnlRequest[KernelRoute | None]:
+    """Ask for the route that a packet of this host to `address` takes, None if there is none."""
+    return RtnlRequest(get_route_to(address), f"look up the route to {address}", _first_route, harmless=_NO_ROUTE)
+
+
 def add_route(encoded: bytes) -> RtnlRequest[bool]:
     """Ask for a route that `new_route` made; an error names its destination, gateway and link."""
     return change(encoded, partial(_adding, encoded))
@@ -127,11 +142,15 @@ def new_route(  # noqa: PLR0913 - the parts of a route, each by its name
     priority: int = 0,
     table: int | None = None,
     scope: int | None = None,
+    protocol: int = _RTPROT_BOOT,
+    onlink: bool = False,
+    exclusive: bool = False,
 ) -> bytes:
     """Add a route to `dst` through a link, as `RouteVerbs.add_route` does.
 
     If a route with this destination and priority exists, this adds one more: the kernel refuses only an equal one
-    (EEXIST). IPv6 makes them one multipath route; of several with IPv4, the newest is used.
+    (EEXIST). IPv6 makes them one multipath route; of several with IPv4, the newest is used. With `exclusive` it refuses
+    any other one. `protocol` (RTPROT_*) names the maker. `onlink`: the gateway is on the link, whatever routes say.
     """
     table = RT_TABLE_MAIN if table is None else table
     metrics = _numbers((_RTAX_MTU, mtu), (_RTAX_ADVMSS, advmss))
@@ -150,12 +169,33 @@ def new_route(  # noqa: PLR0913 - the parts of a route, each by its name
         0,
         0,
         table if table <= RT_TABLE_MAIN else RT_TABLE_COMPAT,
-        _RTPROT_BOOT,
+        protocol,
         RT_SCOPE_UNIVERSE if scope is None else scope,
         _RTN_UNICAST,
+        _RTNH_F_ONLINK if onlink else 0,
+    )
+    return message(RTM_NEWROUTE, fixed + attributes, NLM_F_CREATE | (NLM_F_EXCL if exclusive else 0))
+
+
+def delete_route(route: KernelRoute) -> RtnlRequest[bool]:
+    """Ask for the deletion of a route, and of no other maker's; False if it, or its link, is missing."""
+    table = number(_RTA_TABLE, route.table)
+    gateway = attribute(_RTA_GATEWAY, route.gateway.packed) if route.gateway is not None else b""
+    attributes = attribute(_RTA_DST, route.dst.network_address.packed) if route.dst.prefixlen else b""
+    attributes += _numbers((_RTA_OIF, route.ifindex), (_RTA_PRIORITY, route.priority)) + gateway + table
+    fixed = RTMSG.pack(
+        AF_INET if route.dst.version == _IPV4 else AF_INET6,
+        route.dst.prefixlen,
+        0,
+        0,
+        route.table if route.table <= RT_TABLE_MAIN else RT_TABLE_COMPAT,
+        route.protocol,
+        route.scope,
+        route.kind,
         0,
     )
-    return message(RTM_NEWROUTE, fixed + attributes, NLM_F_CREATE)
+    missing = (errno.ESRCH, errno.ENODEV, errno.ENETDOWN, errno.ENETUNREACH)
+    return change(message(_RTM_DELROUTE, fixed + attributes), f"delete route to {route.dst}", missing)
 
 
 def get_routes(family: int, *, table: int | None = RT_TABLE_MAIN, ifindex: int = 0) -> bytes:
