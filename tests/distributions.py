@@ -14,6 +14,7 @@ from tests.cli import ROOT
 from tests.nodes import HANG, until
 
 ROOMS = (
+    "agent",
     "api",
     "cni_harness_pytest",
     "conf",

@@ -28,6 +28,7 @@ MAY_IMPORT = {
     "conf": set(),
     "api": {"api"},
     "kube": {"kube", "api"},
+    "agent": {"agent", "api", "kube", "netlink", "firewall", "skel", "fast_stdlib", "conf"},
 }
 """The table of docs/design.md. A room's plugins are loaded by `launch.plugin_list` alone."""
 

@@ -1,0 +1,229 @@
+"""The kernel's side of a plan: its present state, the differences, and the messages that remove them.
+
+Routes are this agent's by their protocol number, entries of neighbours and of the forwarding database by their link. No
+others are changed. Messages go in batches: one system call for each message took forty times the processor time.
+"""
+
+import errno
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from socket import AF_BRIDGE, AF_INET, AF_INET6
+from typing import Any, Final, NamedTuple
+
+from agent.peers import Address, Network
+from agent.plan import TUNNEL, Hop, Interface, Plan, Tunnel, Underlay
+from netlink.addresses import add_address, delete_address
+from netlink.kinds import vxlan
+from netlink.link import Link
+from netlink.namespace import Namespace
+from netlink.neighbours import (
+    NUD_PERMANENT,
+    delete_forwarding,
+    delete_neighbour,
+    list_neighbours,
+    set_forwarding,
+    set_neighbour,
+)
+from netlink.request import RtnlRequest, change
+from netlink.routes import KernelRoute, add_route, delete_route, find_route_to, new_route
+from netlink.rtnl import Rtnl
+from netlink.wire import NetlinkError
+
+PROTOCOL: Final = 201
+"""RTPROT_*: the maker of the routes. /etc/iproute2/rt_protos.d may name it."""
+
+_BATCH: Final = 200
+"""Messages of one system call: their errors fit into the socket's buffer."""
+_PRIORITY: Final = {4: 0, 6: 1024}
+"""The priority of a route for which none was given."""
+_UNICAST: Final = 1
+_SCOPE_LINK: Final = 253
+_PROTOCOLS: Final = {2: "kernel", 3: "boot", 4: "static", 11: "zebra", 12: "bird", 16: "dhcp", 186: "bgp"}
+"""Makers of routes by the names of ip-route(8)."""
+
+
+class Change(NamedTuple):
+    """A difference: `+` is missing, `-` is left over, `~` is there with another value."""
+
+    sign: str
+    what: str
+    requests: tuple[RtnlRequest[Any], ...]
+
+    def __str__(self) -> str:
+        return f"{self.sign} {self.what}"
+
+
+class Difference(NamedTuple):
+    """What is to be changed, in this order, and what keeps the kernel from being as planned."""
+
+    tunnel: str
+    """The sign for the tunnel's link, "" if it is as planned."""
+    changes: list[Change]
+    problems: list[str]
+
+
+class Kernel:
+    """The links, routes and neighbours of one network namespace. Not to be shared between threads."""
+
+    def __init__(self, namespace: Namespace | None = None) -> None:
+        """Open a socket there, or in the thread's own namespace. Raises OSError."""
+        self._rtnl = Rtnl(namespace)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._rtnl.close()
+
+    def underlay(self, own: Iterable[Address], others: Iterable[Address]) -> Underlay:
+        """Ask about the addresses of this node and of others. Raises NetlinkError."""
+        wanted, links = set(own), {each.ifindex: each for each in self._rtnl.links()}
+        addresses = self._rtnl.addresses(0)
+        found = {each.interface.ip: links[each.ifindex] for each in addresses if each.interface.ip in wanted}
+        asked = {address: find_route_to(address) for address in others}
+        self._send(asked.values())
+        routes = ((address, request.answer) for address, request in asked.items())
+        on_link = {
+            address: route.ifindex
+            for address, route in routes
+            if route is not None and route.gateway is None and route.kind == _UNICAST
+        }
+        return Underlay(found, on_link)
+
+    def difference(self, plan: Plan) -> Difference:
+        """Compare the kernel's state with the plan, and change nothing. Raises NetlinkError."""
+        link = self._rtnl.link(TUNNEL)
+        sign = _sign_of_link(link, plan.tunnel)
+        kept = link if link is not None and sign not in {"-", "~"} else None
+        ifindex = kept.ifindex if kept is not None else 0
+        changes: list[Change] = []
+        if plan.tunnel is not None:
+            changes += self._tunnel_changes(plan, plan.tunnel, ifindex)
+        route_changes, problems = self._route_changes(plan, ifindex)
+        return Difference(sign, changes + route_changes, problems)
+
+    def apply(self, plan: Plan) -> Difference:
+        """Make the kernel's state that of the plan, and return what was different. Raises NetlinkError.
+
+        A change that the kernel refuses is a problem, and the others are made.
+        """
+        sign = _sign_of_link(self._rtnl.link(TUNNEL), plan.tunnel)
+        if sign in {"-", "~"}:
+            self._rtnl.delete_link(TUNNEL)
+        if sign in {"+", "~"} and plan.tunnel is not None:
+            tunnel = plan.tunnel
+            settings = vxlan(tunnel.settings)
+            self._rtnl.create_link("vxlan", TUNNEL, data=settings, mtu=tunnel.mtu, mac=tunnel.mac, up=True)
+        difference = self.difference(plan)
+        refused = self._send(request for each in difference.changes for request in each.requests)
+        return Difference(sign, difference.changes, difference.problems + refused)
+
+    def _tunnel_changes(self, plan: Plan, tunnel: Tunnel, ifindex: int) -> Iterator[Change]:
+        """Yield the changes of the addresses, the forwarding database and the neighbours of the tunnel's link."""
+        addresses = {each.interface for each in self._rtnl.addresses(ifindex) if each.scope != _SCOPE_LINK}
+        addresses = addresses if ifindex else set()
+        for interface in tunnel.addresses:
+            if interface not in addresses:
+                yield Change("+", f"address {interface} dev {TUNNEL}", (add_address(ifindex, interface, nodad=True),))
+        for left in addresses - set(tunnel.addresses):
+            yield Change("-", f"address {left} dev {TUNNEL}", (_delete_address(ifindex, left),))
+        listed = list_neighbours(self._rtnl, AF_BRIDGE, ifindex=ifindex) if ifindex else []
+        ends = {each.lladdr: each.dst for each in listed if each.dst is not None}
+        for mac, end in tunnel.ends.items():
+            if (present := ends.pop(mac, None)) != end:
+                sign = "+" if present is None else "~"
+                yield Change(sign, f"fdb {mac} dev {TUNNEL} dst {end}", (set_forwarding(ifindex, mac, end),))
+        for mac, end in ends.items():
+            yield Change("-", f"fdb {mac} dev {TUNNEL} dst {end}", (delete_forwarding(ifindex, mac, end),))
+        listed = list_neighbours(self._rtnl, 0, ifindex=ifindex) if ifindex else []
+        macs = {each.dst: each.lladdr for each in listed if each.state & NUD_PERMANENT and each.dst is not None}
+        for address, mac in plan.neighbours.items():
+            if (known := macs.pop(address, None)) != mac:
+                sign = "+" if known is None else "~"
+                yield Change(sign, f"neighbour {address} dev {TUNNEL} {mac}", (set_neighbour(ifindex, address, mac),))
+        for address, mac in macs.items():
+            yield Change("-", f"neighbour {address} dev {TUNNEL} {mac}", (delete_neighbour(ifindex, address),))
+
+    def _route_changes(self, plan: Plan, tunnel: int) -> tuple[list[Change], list[str]]:
+        """Return the changes of routes, deletions first, and the routes of others that are in the way."""
+        present: dict[Network, list[KernelRoute]] = {}
+        foreign: list[KernelRoute] = []
+        for route in (*self._rtnl.routes(AF_INET), *self._rtnl.routes(AF_INET6)):
+            if route.protocol == PROTOCOL:
+                present.setdefault(route.dst, []).append(route)
+            else:
+                foreign.append(route)
+        problems, blocked = _in_the_way(foreign, plan.hops)
+        gone: list[Change] = []
+        new: list[Change] = []
+        for dst, hop in plan.hops.items():
+            ifindex = hop.ifindex or tunnel
+            routes = present.pop(dst, [])
+            others = [each for each in routes if (each.gateway, each.ifindex) != (hop.gateway, ifindex)]
+            via = f"route {dst} via {hop.gateway}"
+            if len(others) < len(routes):  # as planned; another one may be beside it
+                gone += [Change("-", _described(each), (delete_route(each),)) for each in others]
+            elif dst not in blocked:
+                added = add_route(_route_to(dst, hop, ifindex))
+                new.append(Change("~" if others else "+", via, (*map(delete_route, others), added)))
+        gone += [Change("-", _described(each), (delete_route(each),)) for routes in present.values() for each in routes]
+        return gone + new, problems
+
+    def _send(self, requests: Iterable[RtnlRequest[Any]]) -> list[str]:
+        """Send requests in batches; return the first refusal of each batch in words."""
+        waiting, refused = list(requests), []
+        for start in range(0, len(waiting), _BATCH):
+            try:
+                self._rtnl.send(*waiting[start : start + _BATCH])
+            except NetlinkError as error:
+                refused.append(str(error.strerror))
+        return refused
+
+
+def _sign_of_link(link: Link | None, tunnel: Tunnel | None) -> str:
+    """Compare the tunnel's link with the plan. Raises NetlinkError: a link of that name is none of the agent's."""
+    if link is not None and link.kind != "vxlan":
+        raise NetlinkError(errno.EEXIST, f"{TUNNEL} is a link of another kind: {link.kind or 'hardware'}")
+    if link is None:
+        return "" if tunnel is None else "+"
+    if tunnel is None:
+        return "-"
+    is_same = (link.details.vxlan, link.mtu, link.mac, link.up) == (tunnel.settings, tunnel.mtu, tunnel.mac, True)
+    return "" if is_same else "~"
+
+
+def _route_to(dst: Network, hop: Hop, ifindex: int) -> bytes:
+    return new_route(ifindex, dst, gateway=hop.gateway, protocol=PROTOCOL, onlink=not hop.ifindex, exclusive=True)
+
+
+def _in_the_way(foreign: Sequence[KernelRoute], hops: Mapping[Network, Hop]) -> tuple[list[str], set[Network]]:
+    """Return the routes of others that take traffic from planned ones, in words, and the ranges with an equal one."""
+    planned = {version: sorted(each for each in hops if each.version == version) for version in (4, 6)}
+    problems, blocked = [], set()
+    for route in foreign:
+        ranges = planned[route.dst.version]
+        at = bisect_right(ranges, route.dst) - 1
+        if at < 0 or not _is_within(route.dst, ranges[at]):
+            continue
+        wanted = ranges[at]
+        if route.dst == wanted:
+            if route.priority > _PRIORITY[wanted.version]:
+                continue
+            if route.priority == _PRIORITY[wanted.version]:
+                blocked.add(wanted)
+        problems.append(f"{_described(route)} takes packets from the route to {wanted}")
+    return problems, blocked
+
+
+def _is_within(inner: Network, outer: Network) -> bool:
+    first, last = inner.network_address, inner.broadcast_address
+    return outer.network_address.packed <= first.packed and last.packed <= outer.broadcast_address.packed
+
+
+def _described(route: KernelRoute) -> str:
+    via = f" via {route.gateway}" if route.gateway is not None else ""
+    maker = "" if route.protocol == PROTOCOL else f" of {_PROTOCOLS.get(route.protocol, route.protocol)}"
+    return f"route {route.dst}{via}{maker}"
+
+
+def _delete_address(ifindex: int, interface: Interface) -> RtnlRequest[bool]:
+    missing = (errno.EADDRNOTAVAIL, errno.ENODEV)
+    return change(delete_address(ifindex, interface), f"delete address {interface} of {TUNNEL}", missing)

@@ -1,0 +1,276 @@
+"""The agent's routes and tunnels in the kernel: what it makes, what it removes, and what it leaves alone."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import pytest
+
+from agent.kernel import PROTOCOL, Difference, Kernel
+from agent.peers import ClusterNode, judge, tunnel_mac
+from agent.plan import TUNNEL, Backend, Plan, make_plan
+from netlink.namespace import open_namespace
+from netlink.wire import NetlinkError
+from tests.nodes import Node, veth_between
+
+pytestmark = pytest.mark.sudo
+
+
+class Member(NamedTuple):
+    """A node of a cluster of two, and its number, 0 or 1."""
+
+    node: Node
+    kernel: Kernel
+    number: int
+
+    @property
+    def name(self) -> str:
+        return f"node-{self.number}"
+
+    def plan(self, nodes: Sequence[ClusterNode], backend: Backend) -> Plan:
+        judgement = judge(nodes, self.name)
+        own = judgement.peers[self.name].addresses.values()
+        others = [each for peer in judgement.peers.values() for each in peer.addresses.values()]
+        return make_plan(judgement, self.name, backend, self.kernel.underlay(own, others))
+
+    def routes(self) -> dict[str, tuple[str, str]]:
+        """The agent's routes by their destinations, each with gateway and link."""
+        of_both = [
+            route for family in ("-4", "-6") for route in self.node.ip(family, "route", "show", "proto", str(PROTOCOL))
+        ]
+        return {route["dst"]: (route["gateway"], route["dev"]) for route in of_both}
+
+
+@pytest.fixture
+def cluster(make_node: Callable[[], Node]) -> Iterator[list[Member]]:
+    """Two nodes on one wire; the first address of each range, which a pod would have, is on lo."""
+    nodes = [make_node(), make_node()]
+    veth_between(nodes[0], nodes[1])
+    kernels = []
+    for number, node in enumerate(nodes):
+        for address in (f"10.244.{number}.1/32", f"fd00:10:244:{number}::1/128"):
+            node.run(["ip", "address", "add", address, "dev", "lo"])
+        with open_namespace(node.path) as namespace:
+            kernels.append(Kernel(namespace))
+    yield [Member(node, kernel, number) for number, (node, kernel) in enumerate(zip(nodes, kernels, strict=True))]
+    for kernel in kernels:
+        kernel.close()
+
+
+def members(count: int = 2) -> list[ClusterNode]:
+    return [
+        ClusterNode(
+            f"node-{number}",
+            "",
+            (f"10.244.{number}.0/24", f"fd00:10:244:{number}::/64"),
+            (f"192.0.2.{number + 1}", f"2001:db8::{number + 1}"),
+        )
+        for number in range(count)
+    ]
+
+
+def apply(cluster: list[Member], backend: Backend) -> list[Difference]:
+    return [each.kernel.apply(each.plan(members(), backend)) for each in cluster]
+
+
+def words(difference: Difference) -> list[str]:
+    return sorted(map(str, difference.changes))
+
+
+def assert_reached(cluster: list[Member]) -> None:
+    one, other = cluster
+    for source, target in (("10.244.0.1", "10.244.1.1"), ("fd00:10:244:0::1", "fd00:10:244:1::1")):
+        one.node.run(["ping", "-c1", "-W5", "-I", source, target])
+        other.node.run(["ping", "-c1", "-W5", "-I", target, source])
+
+
+@pytest.mark.parametrize("backend", Backend)
+def test_each_backend_leads_to_the_other_node_and_then_nothing_differs(cluster: list[Member], backend: Backend) -> None:
+    apply(cluster, backend)
+
+    assert_reached(cluster)
+    again = apply(cluster, backend)
+    assert again == [Difference("", [], [])] * 2
+
+
+def test_direct_routes_name_their_maker(cluster: list[Member]) -> None:
+    [difference, _] = apply(cluster, Backend.HOST_GW)
+
+    assert cluster[0].routes() == {
+        "10.244.1.0/24": ("192.0.2.2", "uplink0"),
+        "fd00:10:244:1::/64": ("2001:db8::2", "uplink0"),
+    }
+    assert words(difference) == ["+ route 10.244.1.0/24 via 192.0.2.2", "+ route fd00:10:244:1::/64 via 2001:db8::2"]
+
+
+def test_a_tunnel_has_the_settings_of_its_plan(cluster: list[Member]) -> None:
+    apply(cluster, Backend.VXLAN)
+
+    node = cluster[0].node
+    [link] = node.ip("-d", "link", "show", TUNNEL)
+    settings = link["linkinfo"]["info_data"]
+    assert (settings["id"], settings["local"], settings["port"]) == (1, "192.0.2.1", 8472)
+    assert (settings["learning"], link["mtu"], link["address"]) == (False, 1450, tunnel_mac("node-0"))
+    assert cluster[0].routes() == {
+        "10.244.1.0/24": ("10.244.1.0", TUNNEL),
+        "fd00:10:244:1::/64": ("fd00:10:244:1::", TUNNEL),
+    }
+    known = {(each["dst"], each["lladdr"]) for each in node.ip("neigh", "show", "dev", TUNNEL, "nud", "permanent")}
+    assert known == {("10.244.1.0", tunnel_mac("node-1")), ("fd00:10:244:1::", tunnel_mac("node-1"))}
+    forwarded = node.run(["bridge", "fdb", "show", "dev", TUNNEL]).stdout
+    assert f"{tunnel_mac('node-1')} dst 192.0.2.2 self permanent" in forwarded
+
+
+@pytest.mark.parametrize("backend", [Backend.HOST_GW, Backend.VXLAN])
+def test_a_node_that_went_leaves_nothing(cluster: list[Member], backend: Backend) -> None:
+    one = cluster[0]
+    one.kernel.apply(one.plan(members(1), backend))
+    before = one.node.state()
+    one.kernel.apply(one.plan(members(2), backend))
+
+    one.kernel.apply(one.plan(members(1), backend))
+
+    one.node.assert_same_state(before)
+
+
+def test_the_end_of_a_tunnel_takes_all_of_it(cluster: list[Member]) -> None:
+    one = cluster[0]
+    before = one.node.state()
+    one.kernel.apply(one.plan(members(), Backend.VXLAN))
+
+    difference = one.kernel.apply(one.plan(members(), Backend.HOST_GW))
+
+    assert difference.tunnel == "-"
+    assert one.node.ip("link", "show", "type", "vxlan") == []
+    one.kernel.apply(one.plan(members(1), Backend.HOST_GW))
+    one.node.assert_same_state(before)
+
+
+DAMAGES = {
+    "flushed": (["ip", "route", "flush", "proto", str(PROTOCOL)], ["+ route 10.244.1.0/24 via 10.244.1.0"]),
+    "route": (["ip", "route", "del", "10.244.1.0/24"], ["+ route 10.244.1.0/24 via 10.244.1.0"]),
+    "other gateway": (
+        ["ip", "route", "change", "10.244.1.0/24", "via", "192.0.2.9", "proto", str(PROTOCOL)],
+        ["~ route 10.244.1.0/24 via 10.244.1.0"],
+    ),
+    "one more": (
+        ["ip", "route", "add", "10.244.9.0/24", "via", "192.0.2.9", "proto", str(PROTOCOL)],
+        ["- route 10.244.9.0/24 via 192.0.2.9"],
+    ),
+    "neighbour": (
+        ["ip", "neigh", "del", "10.244.1.0", "dev", TUNNEL],
+        [f"+ neighbour 10.244.1.0 dev {TUNNEL} {tunnel_mac('node-1')}"],
+    ),
+    "other neighbour": (
+        ["ip", "neigh", "replace", "10.244.1.0", "lladdr", "02:00:00:00:00:09", "dev", TUNNEL, "nud", "permanent"],
+        [f"~ neighbour 10.244.1.0 dev {TUNNEL} {tunnel_mac('node-1')}"],
+    ),
+    "forwarding": (
+        ["bridge", "fdb", "del", tunnel_mac("node-1"), "dev", TUNNEL],
+        [f"+ fdb {tunnel_mac('node-1')} dev {TUNNEL} dst 192.0.2.2"],
+    ),
+    "other end": (
+        ["bridge", "fdb", "replace", tunnel_mac("node-1"), "dev", TUNNEL, "dst", "192.0.2.9", "self", "permanent"],
+        [f"~ fdb {tunnel_mac('node-1')} dev {TUNNEL} dst 192.0.2.2"],
+    ),
+    # With the last IPv4 address of a link, the kernel removes its IPv4 routes and neighbours.
+    "address": (
+        ["ip", "address", "del", "10.244.0.0/32", "dev", TUNNEL],
+        [
+            f"+ address 10.244.0.0/32 dev {TUNNEL}",
+            f"+ neighbour 10.244.1.0 dev {TUNNEL} {tunnel_mac('node-1')}",
+            "+ route 10.244.1.0/24 via 10.244.1.0",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_loss_is_named_and_made_good(cluster: list[Member], damage: str) -> None:
+    one = cluster[0]
+    plan = one.plan(members(), Backend.VXLAN)
+    apply(cluster, Backend.VXLAN)
+    command, expected = DAMAGES[damage]
+    one.node.run(command)
+
+    seen = one.kernel.difference(plan)
+    made = one.kernel.apply(plan)
+
+    assert words(seen) == words(made) == expected
+    assert one.kernel.difference(plan) == Difference("", [], [])
+    assert_reached(cluster)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        ["ip", "link", "del", TUNNEL],
+        ["ip", "link", "set", TUNNEL, "down"],
+        ["ip", "link", "set", TUNNEL, "mtu", "1300"],
+        ["ip", "link", "set", TUNNEL, "address", "02:00:00:00:00:09"],
+    ],
+)
+def test_a_tunnel_that_was_changed_is_made_anew(cluster: list[Member], damage: list[str]) -> None:
+    one = cluster[0]
+    plan = one.plan(members(), Backend.VXLAN)
+    apply(cluster, Backend.VXLAN)
+    one.node.run(damage)
+
+    made = one.kernel.apply(plan)
+
+    assert made.tunnel in {"+", "~"}
+    assert one.kernel.difference(plan) == Difference("", [], [])
+    assert_reached(cluster)
+
+
+def test_other_programs_routes_stay_and_are_named(cluster: list[Member]) -> None:
+    one = cluster[0]
+    for route in (
+        ["10.244.1.0/24", "via", "192.0.2.9", "proto", "static"],
+        ["fd00:10:244:1:1::/80", "via", "2001:db8::9", "proto", "bird"],
+        ["10.250.0.0/16", "via", "192.0.2.9", "proto", "static"],
+    ):
+        one.node.run(["ip", "route", "add", *route])
+    before = one.node.ip("route", "show")
+
+    difference = one.kernel.apply(one.plan(members(), Backend.HOST_GW))
+
+    assert sorted(difference.problems) == [
+        "route 10.244.1.0/24 via 192.0.2.9 of static takes packets from the route to 10.244.1.0/24",
+        "route fd00:10:244:1:1::/80 via 2001:db8::9 of bird takes packets from the route to fd00:10:244:1::/64",
+    ]
+    assert one.node.ip("route", "show") == before
+    assert list(one.routes()) == ["fd00:10:244:1::/64"]
+
+
+@pytest.mark.parametrize(("metric", "is_problem"), [("5", False), ("0", True)])
+def test_a_route_with_a_higher_metric_is_no_problem(cluster: list[Member], metric: str, *, is_problem: bool) -> None:
+    one = cluster[0]
+    one.node.run(["ip", "route", "add", "10.244.1.0/24", "via", "192.0.2.9", "metric", metric])
+
+    difference = one.kernel.apply(one.plan(members(), Backend.HOST_GW))
+
+    assert bool(difference.problems) == is_problem
+    assert ("10.244.1.0/24" in one.routes()) != is_problem
+
+
+def test_a_link_of_that_name_that_is_no_tunnel_is_kept(cluster: list[Member]) -> None:
+    one = cluster[0]
+    one.node.run(["ip", "link", "add", TUNNEL, "type", "bridge"])
+    before = one.node.state()
+
+    with pytest.raises(NetlinkError, match=f"{TUNNEL} is a link of another kind: bridge"):
+        one.kernel.apply(one.plan(members(), Backend.VXLAN))
+
+    one.node.assert_same_state(before)
+
+
+def test_a_change_that_the_kernel_refuses_is_a_problem_and_the_others_are_made(cluster: list[Member]) -> None:
+    one = cluster[0]
+    plan = one.plan(members(), Backend.HOST_GW)
+    one.node.run(["ip", "address", "del", "2001:db8::1/64", "dev", "uplink0"])
+
+    difference = one.kernel.apply(plan)
+
+    [problem] = difference.problems
+    assert "fd00:10:244:1::/64" in problem
+    assert list(one.routes()) == ["10.244.1.0/24"]
