@@ -11,7 +11,7 @@ from socket import AF_BRIDGE, AF_INET, AF_INET6
 from typing import Any, Final, NamedTuple
 
 from agent.peers import Address, Network
-from agent.plan import TUNNEL, Hop, Interface, Plan, Tunnel, Underlay
+from agent.plan import NO_WAYS, TUNNEL, Hop, Interface, Plan, Tunnel, Ways
 from netlink.addresses import add_address, delete_address
 from netlink.kinds import vxlan
 from netlink.link import Link
@@ -25,7 +25,15 @@ from netlink.neighbours import (
     set_neighbour,
 )
 from netlink.request import RtnlRequest, change
-from netlink.routes import KernelRoute, add_route, delete_route, find_route_to, new_route
+from netlink.routes import (
+    RT_SCOPE_UNIVERSE,
+    RT_TABLE_MAIN,
+    KernelRoute,
+    add_route,
+    delete_route,
+    find_route_to,
+    new_route,
+)
 from netlink.rtnl import Rtnl
 from netlink.wire import NetlinkError
 
@@ -68,35 +76,42 @@ class Kernel:
     def __init__(self, namespace: Namespace | None = None) -> None:
         """Open a socket there, or in the thread's own namespace. Raises OSError."""
         self._rtnl = Rtnl(namespace)
+        self._tunnel = 0
 
     def close(self) -> None:
         """Close the socket."""
         self._rtnl.close()
 
-    def underlay(self, own: Iterable[Address], others: Iterable[Address]) -> Underlay:
-        """Ask about the addresses of this node and of others. Raises NetlinkError."""
-        wanted, links = set(own), {each.ifindex: each for each in self._rtnl.links()}
-        addresses = self._rtnl.addresses(0)
-        found = {each.interface.ip: links[each.ifindex] for each in addresses if each.interface.ip in wanted}
-        asked = {address: find_route_to(address) for address in others}
+    @property
+    def tunnel(self) -> int:
+        """The ifindex of the tunnel's link as `apply` has left it, 0 if there is none."""
+        return self._tunnel
+
+    def links_with(self, addresses: Iterable[Address]) -> dict[Address, Link]:
+        """Return the links of this node that have these addresses. Raises NetlinkError."""
+        wanted, links = set(addresses), {each.ifindex: each for each in self._rtnl.links()}
+        found = ((each.interface.ip, links.get(each.ifindex)) for each in self._rtnl.addresses(0))
+        return {address: link for address, link in found if address in wanted and link is not None}
+
+    def on_link(self, addresses: Iterable[Address]) -> dict[Address, int]:
+        """Return the addresses that need no gateway, each with the ifindex of its link. Raises NetlinkError."""
+        asked = {address: find_route_to(address) for address in addresses}
         self._send(asked.values())
         routes = ((address, request.answer) for address, request in asked.items())
-        on_link = {
+        return {
             address: route.ifindex
             for address, route in routes
             if route is not None and route.gateway is None and route.kind == _UNICAST
         }
-        return Underlay(found, on_link)
 
     def difference(self, plan: Plan) -> Difference:
         """Compare the kernel's state with the plan, and change nothing. Raises NetlinkError."""
-        link = self._rtnl.link(TUNNEL)
-        sign = _sign_of_link(link, plan.tunnel)
-        kept = link if link is not None and sign not in {"-", "~"} else None
-        ifindex = kept.ifindex if kept is not None else 0
+        link, tunnel = self._rtnl.link(TUNNEL), plan.tunnel
+        sign = sign_of_link(link, tunnel)
+        ifindex = link.ifindex if link is not None and not sign else 0
         changes: list[Change] = []
-        if plan.tunnel is not None:
-            changes += self._tunnel_changes(plan, plan.tunnel, ifindex)
+        if tunnel is not None:
+            changes += self._tunnel_changes(plan, tunnel, ifindex)
         route_changes, problems = self._route_changes(plan, ifindex)
         return Difference(sign, changes + route_changes, problems)
 
@@ -105,16 +120,41 @@ class Kernel:
 
         A change that the kernel refuses is a problem, and the others are made.
         """
-        sign = _sign_of_link(self._rtnl.link(TUNNEL), plan.tunnel)
+        tunnel = plan.tunnel
+        sign = sign_of_link(self._rtnl.link(TUNNEL), tunnel)
         if sign in {"-", "~"}:
             self._rtnl.delete_link(TUNNEL)
-        if sign in {"+", "~"} and plan.tunnel is not None:
-            tunnel = plan.tunnel
+        if sign in {"+", "~"} and tunnel is not None:
             settings = vxlan(tunnel.settings)
             self._rtnl.create_link("vxlan", TUNNEL, data=settings, mtu=tunnel.mtu, mac=tunnel.mac, up=True)
+        made = self._rtnl.link(TUNNEL)
+        self._tunnel = made.ifindex if made is not None else 0
         difference = self.difference(plan)
         refused = self._send(request for each in difference.changes for request in each.requests)
         return Difference(sign, difference.changes, difference.problems + refused)
+
+    def change_ways(self, before: Ways | None, after: Ways | None) -> list[str]:
+        """Change what leads to one node without a look at the kernel; return the first refusals in words.
+
+        The tunnel's link has to be there, as `apply` has made it. Raises NetlinkError.
+        """
+        old, new = before or NO_WAYS, after or NO_WAYS
+        tunnel = self._tunnel
+        first: list[RtnlRequest[Any]] = []
+        last: list[RtnlRequest[Any]] = []
+        first += [set_forwarding(tunnel, mac, end) for mac, end in new.ends.items() if old.ends.get(mac) != end]
+        for address, mac in new.neighbours.items():
+            if old.neighbours.get(address) != mac:
+                first.append(set_neighbour(tunnel, address, mac))
+        for dst, hop in old.hops.items():
+            if new.hops.get(dst) != hop:
+                first.append(delete_route(_own_route(dst, hop, hop.ifindex or tunnel)))
+        for dst, hop in new.hops.items():
+            if old.hops.get(dst) != hop:
+                first.append(add_route(_route_to(dst, hop, hop.ifindex or tunnel)))
+        last += [delete_neighbour(tunnel, each) for each in old.neighbours if each not in new.neighbours]
+        last += [delete_forwarding(tunnel, mac, end) for mac, end in old.ends.items() if mac not in new.ends]
+        return self._send(first + last)
 
     def _tunnel_changes(self, plan: Plan, tunnel: Tunnel, ifindex: int) -> Iterator[Change]:
         """Yield the changes of the addresses, the forwarding database and the neighbours of the tunnel's link."""
@@ -127,7 +167,7 @@ class Kernel:
             yield Change("-", f"address {left} dev {TUNNEL}", (_delete_address(ifindex, left),))
         listed = list_neighbours(self._rtnl, AF_BRIDGE, ifindex=ifindex) if ifindex else []
         ends = {each.lladdr: each.dst for each in listed if each.dst is not None}
-        for mac, end in tunnel.ends.items():
+        for mac, end in (item for each in plan.ways.values() for item in each.ends.items()):
             if (present := ends.pop(mac, None)) != end:
                 sign = "+" if present is None else "~"
                 yield Change(sign, f"fdb {mac} dev {TUNNEL} dst {end}", (set_forwarding(ifindex, mac, end),))
@@ -135,7 +175,7 @@ class Kernel:
             yield Change("-", f"fdb {mac} dev {TUNNEL} dst {end}", (delete_forwarding(ifindex, mac, end),))
         listed = list_neighbours(self._rtnl, 0, ifindex=ifindex) if ifindex else []
         macs = {each.dst: each.lladdr for each in listed if each.state & NUD_PERMANENT and each.dst is not None}
-        for address, mac in plan.neighbours.items():
+        for address, mac in (item for each in plan.ways.values() for item in each.neighbours.items()):
             if (known := macs.pop(address, None)) != mac:
                 sign = "+" if known is None else "~"
                 yield Change(sign, f"neighbour {address} dev {TUNNEL} {mac}", (set_neighbour(ifindex, address, mac),))
@@ -151,10 +191,11 @@ class Kernel:
                 present.setdefault(route.dst, []).append(route)
             else:
                 foreign.append(route)
-        problems, blocked = _in_the_way(foreign, plan.hops)
+        hops = {dst: hop for each in plan.ways.values() for dst, hop in each.hops.items()}
+        problems, blocked = _in_the_way(foreign, hops)
         gone: list[Change] = []
         new: list[Change] = []
-        for dst, hop in plan.hops.items():
+        for dst, hop in hops.items():
             ifindex = hop.ifindex or tunnel
             routes = present.pop(dst, [])
             others = [each for each in routes if (each.gateway, each.ifindex) != (hop.gateway, ifindex)]
@@ -178,8 +219,11 @@ class Kernel:
         return refused
 
 
-def _sign_of_link(link: Link | None, tunnel: Tunnel | None) -> str:
-    """Compare the tunnel's link with the plan. Raises NetlinkError: a link of that name is none of the agent's."""
+def sign_of_link(link: Link | None, tunnel: Tunnel | None) -> str:
+    """Compare the tunnel's link with the plan: `+`, `-`, `~` as of `Change`, or "" if it is as planned.
+
+    Raises NetlinkError (EEXIST) for a link of that name that is no tunnel.
+    """
     if link is not None and link.kind != "vxlan":
         raise NetlinkError(errno.EEXIST, f"{TUNNEL} is a link of another kind: {link.kind or 'hardware'}")
     if link is None:
@@ -192,6 +236,10 @@ def _sign_of_link(link: Link | None, tunnel: Tunnel | None) -> str:
 
 def _route_to(dst: Network, hop: Hop, ifindex: int) -> bytes:
     return new_route(ifindex, dst, gateway=hop.gateway, protocol=PROTOCOL, onlink=not hop.ifindex, exclusive=True)
+
+
+def _own_route(dst: Network, hop: Hop, ifindex: int) -> KernelRoute:
+    return KernelRoute(dst, hop.gateway, ifindex, 0, 0, 0, RT_TABLE_MAIN, RT_SCOPE_UNIVERSE, _UNICAST, PROTOCOL)
 
 
 def _in_the_way(foreign: Sequence[KernelRoute], hops: Mapping[Network, Hop]) -> tuple[list[str], set[Network]]:

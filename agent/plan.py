@@ -51,7 +51,7 @@ class Hop(NamedTuple):
 
 
 class Tunnel(NamedTuple):
-    """The tunnel's link, and the ends of the others by their hardware addresses."""
+    """The tunnel's link."""
 
     settings: Vxlan
     mtu: int
@@ -59,91 +59,105 @@ class Tunnel(NamedTuple):
     mac: str
     addresses: tuple[Interface, ...]
     """Sources for packets of this node itself: the first address of each of its ranges."""
-    ends: dict[str, Address]
 
 
-class Plan(NamedTuple):
-    """The wanted state."""
+class Ways(NamedTuple):
+    """What leads to one other node."""
 
     hops: dict[Network, Hop]
     neighbours: dict[Address, str]
-    """The hardware addresses of the gateways in the tunnel."""
-    tunnel: Tunnel | None
-    pod_mtu: int
-    """Bytes that fit into a packet of a pod on every way; 0 if it is unknown."""
+    """The hardware address of each gateway in the tunnel."""
+    ends: dict[str, Address]
+    """The tunnel's end, by its hardware address, if the tunnel leads there."""
     problems: list[Problem]
 
 
-def make_plan(judgement: Judgement, own: str, backend: Backend, underlay: Underlay, mtu: int = 0) -> Plan:
-    """Plan for the node `own`; `mtu` in bytes is that of pods, if it is not to follow from the links."""
-    node = judgement.peers.get(own)
-    if node is None:
-        return Plan({}, {}, None, 0, [*judgement.problems, Problem(own, "there is no such Node")])
-    planned = _Planned(node, backend, underlay, mtu)
-    for name, peer in judgement.peers.items():
-        if name != own:
-            planned.add(peer)
-    return planned.plan(judgement.problems)
+NO_WAYS: Final = Ways({}, {}, {}, [])
 
 
-class _Planned:
-    """The ways to the peers that were added."""
+class Site(NamedTuple):
+    """This node's own part of the plan."""
 
-    def __init__(self, node: Peer, backend: Backend, underlay: Underlay, mtu: int) -> None:
-        self._node = node
-        self._backend = backend
-        self._underlay = underlay
-        self._hops: dict[Network, Hop] = {}
-        self._neighbours: dict[Address, str] = {}
-        self._ends: dict[str, Address] = {}
-        self._problems: list[Problem] = []
-        local = next((each for each in node.addresses.values() if each in underlay.own), None)
-        self._local = local
-        self._mtu = mtu
-        if local is None:
-            addresses = ", ".join(map(str, node.addresses.values())) or "none"
-            self._problems.append(Problem(node.name, f"no link of this node has one of its addresses ({addresses})"))
-        elif not mtu:
-            tunnels = backend is not Backend.HOST_GW
-            self._mtu = underlay.own[local].mtu - (OVERHEAD[local.version] if tunnels else 0)
+    node: Peer
+    backend: Backend
+    local: Address | None
+    """The address of this end of the tunnel."""
+    mtu: int
+    """Bytes that fit into a packet of a pod on every way; 0 if it is unknown."""
+    problems: list[Problem]
 
-    def add(self, peer: Peer) -> None:
-        """Plan the ways to one node."""
+    def ways_to(self, peer: Peer, on_link: Mapping[Address, int]) -> Ways:
+        """Plan the ways to another node."""
+        ways = Ways({}, {}, {}, [])
         for network in peer.pod_cidrs:
             address = peer.addresses.get(network.version)
-            ifindex = self._underlay.on_link.get(address) if address is not None else None
-            if ifindex is not None and address is not None and self._backend is not Backend.VXLAN:
-                self._hops[network] = Hop(address, ifindex)
-            elif self._backend is Backend.HOST_GW:
+            ifindex = on_link.get(address) if address is not None else None
+            if ifindex is not None and address is not None and self.backend is not Backend.VXLAN:
+                ways.hops[network] = Hop(address, ifindex)
+            elif self.backend is Backend.HOST_GW:
                 why = f"its address {address} is on no link of this node" if address else "it has no such address"
-                self._problems.append(Problem(peer.name, f"no direct route to {network}: {why}"))
+                ways.problems.append(Problem(peer.name, f"no direct route to {network}: {why}"))
             else:
-                self._add_end(peer, network)
+                self._add_tunnelled(ways, peer, network)
+        return ways
 
-    def _add_end(self, peer: Peer, network: Network) -> None:
-        end = peer.addresses.get(self._local.version) if self._local is not None else None
+    def _add_tunnelled(self, ways: Ways, peer: Peer, network: Network) -> None:
+        end = peer.addresses.get(self.local.version) if self.local is not None else None
         if end is None:
-            family = f"IPv{self._local.version}" if self._local is not None else "IP"
-            self._problems.append(Problem(peer.name, f"no tunnel to {network}: it has no {family} address"))
+            family = f"IPv{self.local.version}" if self.local is not None else "IP"
+            ways.problems.append(Problem(peer.name, f"no tunnel to {network}: it has no {family} address"))
             return
-        mac = tunnel_mac(peer.name)
-        gateway = network.network_address
-        self._hops[network] = Hop(gateway, 0)
-        self._neighbours[gateway] = mac
-        self._ends[mac] = end
-
-    def plan(self, problems: list[Problem]) -> Plan:
-        """Return the plan, with the problems of the judgement before its own."""
-        tunnel = None
-        if self._local is not None and (self._ends or self._backend is Backend.VXLAN):
-            node = self._node
-            addresses = tuple(_host(network) for network in node.pod_cidrs)
-            settings = Vxlan(VNI, self._local, PORT, learning=False)
-            tunnel = Tunnel(settings, self._mtu, tunnel_mac(node.name), addresses, self._ends)
-        return Plan(self._hops, self._neighbours, tunnel, self._mtu, [*problems, *self._problems])
+        mac, gateway = tunnel_mac(peer.name), network.network_address
+        ways.hops[network] = Hop(gateway, 0)
+        ways.neighbours[gateway] = mac
+        ways.ends[mac] = end
 
 
-def _host(network: Network) -> Interface:
-    """Return the first address of a range, alone in its network, so that no route to the range comes with it."""
-    first = network.network_address
-    return IPv4Interface(first) if first.version == 4 else IPv6Interface(first)  # noqa: PLR2004 -- the version's number
+class Plan(NamedTuple):
+    """The wanted state of a node's kernel; `ways` has the other nodes by their names."""
+
+    site: Site
+    ways: dict[str, Ways]
+
+    @property
+    def tunnel(self) -> Tunnel | None:
+        """The tunnel's link; None if no way leads through it."""
+        site = self.site
+        is_used = site.backend is Backend.VXLAN or any(each.ends for each in self.ways.values())
+        if site.local is None or not is_used:
+            return None
+        addresses = tuple(_alone(network.network_address) for network in site.node.pod_cidrs)
+        settings = Vxlan(VNI, site.local, PORT, learning=False)
+        return Tunnel(settings, site.mtu, tunnel_mac(site.node.name), addresses)
+
+    @property
+    def problems(self) -> list[Problem]:
+        """All that keeps a node from being reached."""
+        return [*self.site.problems, *(problem for each in self.ways.values() for problem in each.problems)]
+
+
+def make_site(node: Peer, backend: Backend, own: Mapping[Address, Link], mtu: int = 0) -> Site:
+    """Plan this node's own part; `own` has the links of its addresses. `mtu` in bytes comes before that of the link."""
+    local = next((each for each in node.addresses.values() if each in own), None)
+    if local is None:
+        addresses = ", ".join(map(str, node.addresses.values())) or "none"
+        problem = Problem(node.name, f"no link of this node has one of its addresses ({addresses})")
+        return Site(node, backend, None, mtu, [problem])
+    overhead = 0 if backend is Backend.HOST_GW else OVERHEAD[local.version]
+    return Site(node, backend, local, mtu or own[local].mtu - overhead, [])
+
+
+def make_plan(judgement: Judgement, own: str, backend: Backend, underlay: Underlay, mtu: int = 0) -> Plan:
+    """Plan for the node `own`, also if there is no such Node; `mtu` as of `make_site`."""
+    node = judgement.peers.get(own)
+    if node is None:
+        missing = Problem(own, "there is no such Node")
+        return Plan(Site(Peer(own, (), {}), backend, None, 0, [*judgement.problems, missing]), {})
+    site = make_site(node, backend, underlay.own, mtu)
+    ways = {name: site.ways_to(peer, underlay.on_link) for name, peer in judgement.peers.items() if name != own}
+    return Plan(site._replace(problems=[*judgement.problems, *site.problems]), ways)
+
+
+def _alone(address: Address) -> Interface:
+    """Return an address that is alone in its network, so that no route to a range comes with it."""
+    return IPv4Interface(address) if address.version == 4 else IPv6Interface(address)  # noqa: PLR2004 -- the version

@@ -141,10 +141,11 @@ def _own(ifindex: int, interface: Interface) -> bytes:
 
 
 def _addresses(frames: list[Frame] | None) -> list[Address]:
-    return [_address(frame) for frame in frames or ()]
+    return [address_in(frame) for frame in frames or ()]
 
 
-def _address(frame: Frame) -> Address:
+def address_in(frame: Frame) -> Address:
+    """Return the address in an RTM_NEWADDR or RTM_DELADDR message."""
     family, length, flags, scope, ifindex = _IFADDRMSG.unpack_from(frame.encoded, HEADER.size)
     attribute = values(frame.encoded, HEADER.size + _IFADDRMSG.size)
     # With a peer, IFA_ADDRESS is the peer's; without one IPv6 has no IFA_LOCAL.

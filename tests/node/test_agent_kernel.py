@@ -7,7 +7,7 @@ import pytest
 
 from agent.kernel import PROTOCOL, Difference, Kernel
 from agent.peers import ClusterNode, judge, tunnel_mac
-from agent.plan import TUNNEL, Backend, Plan, make_plan
+from agent.plan import TUNNEL, Backend, Plan, Underlay, make_plan
 from netlink.namespace import open_namespace
 from netlink.wire import NetlinkError
 from tests.nodes import Node, veth_between
@@ -30,7 +30,8 @@ class Member(NamedTuple):
         judgement = judge(nodes, self.name)
         own = judgement.peers[self.name].addresses.values()
         others = [each for peer in judgement.peers.values() for each in peer.addresses.values()]
-        return make_plan(judgement, self.name, backend, self.kernel.underlay(own, others))
+        underlay = Underlay(self.kernel.links_with(own), self.kernel.on_link(others))
+        return make_plan(judgement, self.name, backend, underlay)
 
     def routes(self) -> dict[str, tuple[str, str]]:
         """The agent's routes by their destinations, each with gateway and link."""

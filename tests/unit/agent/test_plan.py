@@ -1,11 +1,11 @@
 """Which way the agent plans to each range of pods."""
 
-from ipaddress import ip_address, ip_interface, ip_network
+from ipaddress import ip_address, ip_interface
 
 import pytest
 
 from agent.peers import ClusterNode, judge, tunnel_mac
-from agent.plan import PORT, VNI, Backend, Hop, Plan, Underlay, make_plan
+from agent.plan import PORT, VNI, Backend, Plan, Underlay, make_plan
 from netlink.kinds import NO_DETAILS, Vxlan
 from netlink.link import Link
 
@@ -35,7 +35,15 @@ def far(*addresses: str) -> ClusterNode:
 
 
 def ways(planned: Plan) -> dict[str, tuple[str, int]]:
-    return {str(network): (str(hop.gateway), hop.ifindex) for network, hop in planned.hops.items()}
+    return {
+        str(network): (str(hop.gateway), hop.ifindex)
+        for each in planned.ways.values()
+        for network, hop in each.hops.items()
+    }
+
+
+def ends(planned: Plan) -> dict[str, str]:
+    return {mac: str(end) for each in planned.ways.values() for mac, end in each.ends.items()}
 
 
 def texts(planned: Plan) -> list[str]:
@@ -50,7 +58,7 @@ def test_host_gw_leads_to_neighbours_alone() -> None:
     planned = plan(Backend.HOST_GW, near(), far())
 
     assert ways(planned) == DIRECT
-    assert (planned.tunnel, planned.pod_mtu) == (None, 1500)
+    assert (planned.tunnel, planned.site.mtu) == (None, 1500)
     assert texts(planned) == [
         "Node far: no direct route to 10.244.2.0/24: its address 198.51.100.3 is on no link of this node",
         "Node far: no direct route to fd00:10:244:2::/64: its address 2001:db8:3::3 is on no link of this node",
@@ -61,31 +69,27 @@ def test_vxlan_leads_to_all_through_one_tunnel() -> None:
     planned = plan(Backend.VXLAN, near(), far())
 
     assert set(ways(planned)) == set(DIRECT) | set(TUNNELLED)
-    assert {hop.ifindex for hop in planned.hops.values()} == {0}
+    assert {ifindex for _, ifindex in ways(planned).values()} == {0}
     assert planned.tunnel is not None
     assert planned.tunnel.settings == Vxlan(VNI, ip_address("192.0.2.1"), PORT, learning=False)
-    assert planned.tunnel.ends == {
-        tunnel_mac("near"): ip_address("192.0.2.2"),
-        tunnel_mac("far"): ip_address("198.51.100.3"),
-    }
+    assert ends(planned) == {tunnel_mac("near"): "192.0.2.2", tunnel_mac("far"): "198.51.100.3"}
     assert planned.tunnel.addresses == (ip_interface("10.244.0.0/32"), ip_interface("fd00:10:244::/128"))
-    assert planned.neighbours[ip_address("fd00:10:244:2::")] == tunnel_mac("far")
-    assert (planned.tunnel.mtu, planned.pod_mtu) == (1450, 1450)
+    assert planned.ways["far"].neighbours[ip_address("fd00:10:244:2::")] == tunnel_mac("far")
+    assert (planned.tunnel.mtu, planned.site.mtu) == (1450, 1450)
 
 
 def test_auto_leads_directly_to_neighbours_and_through_the_tunnel_to_others() -> None:
     planned = plan(Backend.AUTO, near(), far())
 
     assert ways(planned) == DIRECT | TUNNELLED
-    assert planned.tunnel is not None
-    assert list(planned.tunnel.ends) == [tunnel_mac("far")]
+    assert list(ends(planned)) == [tunnel_mac("far")]
     assert planned.problems == []
 
 
 def test_auto_reserves_the_tunnels_headers_before_a_node_needs_it() -> None:
     planned = plan(Backend.AUTO, near())
 
-    assert (planned.tunnel, planned.pod_mtu) == (None, 1450)
+    assert (planned.tunnel, planned.site.mtu) == (None, 1450)
 
 
 def test_ipv6_goes_through_a_tunnel_between_nodes_with_ipv4_alone() -> None:
@@ -100,14 +104,14 @@ def test_a_tunnel_over_ipv6_has_a_longer_header() -> None:
 
     assert planned.tunnel is not None
     assert (planned.tunnel.settings.local, planned.tunnel.mtu) == (ip_address("2001:db8::1"), 1430)
-    assert planned.tunnel.ends == {tunnel_mac("far"): ip_address("2001:db8:3::3")}
+    assert ends(planned) == {tunnel_mac("far"): "2001:db8:3::3"}
 
 
 def test_the_mtu_of_the_option_comes_before_that_of_links() -> None:
     planned = plan(Backend.VXLAN, far(), mtu=1280)
 
     assert planned.tunnel is not None
-    assert (planned.tunnel.mtu, planned.pod_mtu) == (1280, 1280)
+    assert (planned.tunnel.mtu, planned.site.mtu) == (1280, 1280)
 
 
 @pytest.mark.parametrize("backend", [Backend.VXLAN, Backend.AUTO])
@@ -125,21 +129,17 @@ def test_an_own_address_that_no_link_has_is_a_problem_and_direct_ways_stay() -> 
     planned = plan(Backend.AUTO, near(), far(), own=("192.0.2.77",))
 
     assert ways(planned) == DIRECT
-    assert (planned.tunnel, planned.pod_mtu) == (None, 0)
+    assert (planned.tunnel, planned.site.mtu) == (None, 0)
     assert texts(planned)[0] == "Node a: no link of this node has one of its addresses (192.0.2.77)"
 
 
 def test_a_missing_own_node_plans_nothing() -> None:
     planned = make_plan(judge([near()], "a"), "a", Backend.AUTO, Underlay({}, {}))
 
-    assert (planned.hops, texts(planned)) == ({}, ["Node a: there is no such Node"])
+    assert (planned.ways, texts(planned)) == ({}, ["Node a: there is no such Node"])
 
 
 def test_refused_ranges_are_not_planned() -> None:
     planned = plan(Backend.AUTO, ClusterNode("bad", "", ("0.0.0.0/0",), ("192.0.2.2",)))
 
-    assert (planned.hops, texts(planned)) == ({}, ["Node bad: podCIDR '0.0.0.0/0' is a default route"])
-
-
-def test_a_hop_is_in_the_tunnel_without_a_link() -> None:
-    assert plan(Backend.VXLAN, far()).hops[ip_network("10.244.2.0/24")] == Hop(ip_address("10.244.2.0"), 0)
+    assert (ways(planned), texts(planned)) == ({}, ["Node bad: podCIDR '0.0.0.0/0' is a default route"])

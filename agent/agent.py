@@ -1,0 +1,193 @@
+"""The agent of one node: it follows the cluster's nodes, and keeps the kernel as planned."""
+
+import struct
+from collections.abc import Iterable
+from socket import AF_BRIDGE
+from typing import Final, NamedTuple
+
+from agent.kernel import PROTOCOL, Difference, Kernel, sign_of_link
+from agent.peers import Address, Judgement, Network, Peer
+from agent.plan import TUNNEL, Backend, Hop, Interface, Plan, Underlay, Ways, make_plan
+from netlink.addresses import address_in
+from netlink.change_monitor import (
+    RTM_DELLINK,
+    RTM_DELNEIGH,
+    RTM_DELROUTE,
+    RTM_NEWADDR,
+    RTM_NEWLINK,
+    RTM_NEWNEIGH,
+    RTM_NEWROUTE,
+    ChangeMonitor,
+)
+from netlink.link import Link, link_in
+from netlink.namespace import Closing, Namespace
+from netlink.neighbours import NUD_PERMANENT, neighbour_in
+from netlink.routes import RT_TABLE_MAIN, KernelRoute, routes_in
+from netlink.wire import HEADER, Frame
+
+_FAMILY_AND_IFINDEX: Final = struct.Struct("=B3xi")
+"""The beginning of struct ifinfomsg, ifaddrmsg and ndmsg."""
+
+
+class Options(NamedTuple):
+    """What users set for the agent of one node."""
+
+    node: str
+    """The name of its Node."""
+    backend: Backend = Backend.AUTO
+    mtu: int = 0
+    """Of pods, in bytes; 0 to follow from the links."""
+
+
+class Agent(Closing):
+    """Routes and tunnels of one node. Not to be shared between threads."""
+
+    def __init__(self, options: Options, namespace: Namespace | None = None) -> None:
+        """Open sockets in the node's network namespace, by default the thread's own. Raises OSError."""
+        self.options = options
+        self._kernel = Kernel(namespace)
+        self._monitor = ChangeMonitor(namespace)
+        self._plan: Plan | None = None
+        self._uplinks: dict[int, Link] = {}
+        self._expected: _Expected | None = None
+
+    def close(self) -> None:
+        """Close the sockets; the kernel's state stays."""
+        self._kernel.close()
+        self._monitor.close()
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable after an announcement of the kernel."""
+        return self._monitor.fileno()
+
+    @property
+    def plan(self) -> Plan | None:
+        """The wanted state, None before the first comparison."""
+        return self._plan
+
+    def compare(self, judgement: Judgement) -> Difference:
+        """Plan anew, and compare with the kernel without a change. Raises NetlinkError."""
+        return self._kernel.difference(self._planned(judgement))
+
+    def reconcile(self, judgement: Judgement) -> Difference:
+        """Plan anew, and make the kernel's state that of the plan. Raises NetlinkError."""
+        plan = self._planned(judgement)
+        difference = self._kernel.apply(plan)
+        self._set_plan(plan)
+        return difference
+
+    def follow(self, judgement: Judgement, changed: Iterable[str]) -> list[str]:
+        """Change what leads to some nodes, without a look at all of the kernel's state; return refusals in words.
+
+        That does for changes of other nodes after `reconcile`. Raises NetlinkError.
+        """
+        plan, own = self._plan, self.options.node
+        if plan is None or own in changed:
+            return self.reconcile(judgement).problems
+        peers = {name: judgement.peers.get(name) for name in changed}
+        on_link = self._kernel.on_link(_addresses(peer for peer in peers.values() if peer is not None))
+        new: dict[str, Ways | None] = {
+            name: plan.site.ways_to(peer, on_link) if peer is not None else None for name, peer in peers.items()
+        }
+        ways = {name: each for name, each in (plan.ways | new).items() if each is not None}
+        site = plan.site._replace(problems=[*judgement.problems, *plan.site.problems])
+        after = Plan(site, ways)
+        if (after.tunnel is None) != (plan.tunnel is None):
+            return self.reconcile(judgement).problems
+        self._set_plan(after)
+        refused = [text for name, each in new.items() for text in self._kernel.change_ways(plan.ways.get(name), each)]
+        return self.reconcile(judgement).problems if refused else []
+
+    def is_disturbed(self) -> bool:
+        """Tell whether the kernel has announced something that differs from the plan. Raises NetlinkError."""
+        frames = self._monitor.announcements()
+        if frames is None or self._plan is None:
+            return True
+        if self._expected is None:
+            self._expected = _Expected(self._plan, self._kernel.tunnel, self._uplinks)
+        return any(map(self._expected.is_contradicted, frames))
+
+    def _planned(self, judgement: Judgement) -> Plan:
+        own = judgement.peers.get(self.options.node)
+        links = self._kernel.links_with(own.addresses.values() if own is not None else ())
+        self._uplinks = {link.ifindex: link for link in links.values()}
+        on_link = self._kernel.on_link(_addresses(each for each in judgement.peers.values() if each is not own))
+        options = self.options
+        return make_plan(judgement, options.node, options.backend, Underlay(links, on_link), options.mtu)
+
+    def _set_plan(self, plan: Plan) -> None:
+        self._plan = plan
+        self._expected = None
+
+
+class _Expected:
+    """A plan as announcements are compared with it."""
+
+    def __init__(self, plan: Plan, tunnel: int, uplinks: dict[int, Link]) -> None:
+        self._plan = plan
+        self._tunnel = tunnel
+        self._uplinks = uplinks
+        self._hops: dict[Network, Hop] = {}
+        self._neighbours: dict[Address, str] = {}
+        self._ends: dict[str, Address] = {}
+        for ways in plan.ways.values():
+            self._hops |= ways.hops
+            self._neighbours |= ways.neighbours
+            self._ends |= ways.ends
+        self._watched = {*uplinks, tunnel, *(hop.ifindex for hop in self._hops.values())} - {0}
+
+    def is_contradicted(self, frame: Frame) -> bool:
+        """Tell whether an announcement is about something that the plan has in another way."""
+        if frame.type in {RTM_NEWROUTE, RTM_DELROUTE}:
+            return any(self._is_unplanned(route, frame.type == RTM_NEWROUTE) for route in routes_in(frame.encoded))
+        family, ifindex = _FAMILY_AND_IFINDEX.unpack_from(frame.encoded, HEADER.size)
+        if frame.type in {RTM_NEWNEIGH, RTM_DELNEIGH}:
+            return ifindex == self._tunnel != 0 and self._is_other_entry(frame, family)
+        if frame.type == RTM_NEWLINK:
+            return self._is_other_link(link_in(frame))
+        if frame.type == RTM_DELLINK:
+            return ifindex in self._watched
+        return self._is_other_address(address_in(frame).interface, ifindex, frame.type == RTM_NEWADDR)
+
+    def _is_other_address(self, interface: Interface, ifindex: int, is_new: bool) -> bool:  # noqa: FBT001 -- as below
+        """Tell of one of the tunnel's link, or of one of this node's own on any link."""
+        if ifindex != self._tunnel:
+            return interface.ip in self._plan.site.node.addresses.values()
+        tunnel = self._plan.tunnel
+        is_planned = tunnel is not None and interface in tunnel.addresses
+        return is_planned != is_new and not (is_new and interface.is_link_local)
+
+    def _is_unplanned(self, route: KernelRoute, is_new: bool) -> bool:  # noqa: FBT001 -- what the message says
+        if route.table != RT_TABLE_MAIN:
+            return False
+        if route.protocol != PROTOCOL:
+            # A pod's link brings a route to the pod's address, and one to link-local ones. Others may lead to nodes.
+            is_single = route.dst.prefixlen == route.dst.max_prefixlen
+            own = self._plan.site.node.pod_cidrs
+            is_pod = is_single and any(route.dst.network_address in each for each in own)
+            return not (is_pod or route.dst.is_link_local)
+        hop = self._hops.get(route.dst)
+        is_planned = hop is not None and (hop.gateway, hop.ifindex or self._tunnel) == (route.gateway, route.ifindex)
+        return is_planned != is_new
+
+    def _is_other_entry(self, frame: Frame, family: int) -> bool:
+        entry, is_new = neighbour_in(frame.encoded), frame.type == RTM_NEWNEIGH
+        if family == AF_BRIDGE:
+            return entry.dst is not None and (self._ends.get(entry.lladdr) == entry.dst) != is_new
+        wanted = self._neighbours.get(entry.dst) if entry.dst is not None else None
+        is_permanent = bool(entry.state & NUD_PERMANENT)
+        if not is_new:
+            return wanted is not None
+        return wanted != entry.lladdr if is_permanent else wanted is not None
+
+    def _is_other_link(self, link: Link) -> bool:
+        if link.name == TUNNEL:
+            return link.kind != "vxlan" or bool(sign_of_link(link, self._plan.tunnel))
+        known = self._uplinks.get(link.ifindex)
+        if known is None:
+            return link.ifindex in self._watched
+        return (link.mtu, link.up, link.oper_state) != (known.mtu, known.up, known.oper_state)
+
+
+def _addresses(peers: Iterable[Peer]) -> list[Address]:
+    return [address for peer in peers for address in peer.addresses.values()]

@@ -1,0 +1,248 @@
+"""Agents at work: changes of Nodes and of the kernel are followed within a second, and nothing else wakes them."""
+
+import functools
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.agent import Agent, Options
+from agent.cluster import Cluster
+from agent.kernel import PROTOCOL
+from agent.loop import serve
+from agent.peers import tunnel_mac
+from agent.plan import TUNNEL, Backend
+from agent.sources import ManifestNodes
+from netlink.namespace import open_namespace
+from tests.nodes import Node, until, veth_between
+
+pytestmark = pytest.mark.sudo
+
+
+class Running:
+    """Agents of nodes in one thread, and the manifests that they follow."""
+
+    def __init__(self, folder: Path, nodes: Sequence[Node], backend: Backend) -> None:
+        self.folder = folder
+        self.nodes = nodes
+        self.told: dict[str, list[str]] = {}
+        self.comparisons: list[str] = []
+        self._backend = backend
+        self._stop = os.eventfd(0)
+        self._thread: threading.Thread | None = None
+        folder.mkdir()
+
+    def write(self, number: int, **changes: Any) -> None:
+        """Write a Node; the rest of the cluster learns of it."""
+        content = {
+            "kind": "Node",
+            "metadata": {"name": f"node-{number}"},
+            "spec": {"podCIDRs": [f"10.244.{number}.0/24", f"fd00:10:244:{number}::/64"]},
+            "status": {"addresses": [{"type": "InternalIP", "address": f"192.0.2.{number + 1}"}]},
+        }
+        path = self.folder / f"node-{number}.json"
+        path.with_suffix(".new").write_text(json.dumps(content | changes))
+        path.with_suffix(".new").rename(path)
+
+    def start(self) -> None:
+        ready = threading.Event()
+        self._thread = threading.Thread(target=self._serve, args=(ready,))
+        self._thread.start()
+        assert ready.wait(30)
+
+    def stop(self) -> None:
+        os.eventfd_write(self._stop, 1)
+        if self._thread is not None:
+            self._thread.join()
+        os.close(self._stop)
+
+    def _serve(self, ready: threading.Event) -> None:
+        with ExitStack() as stack:
+            agents = []
+            for number, node in enumerate(self.nodes):
+                with open_namespace(node.path) as namespace:
+                    agents.append(stack.enter_context(Agent(Options(f"node-{number}", self._backend), namespace)))
+            ready.set()
+            serve(ManifestNodes(self.folder), Cluster(), agents, self._stop, self._tell)
+
+    def _tell(self, agent: Agent, problems: list[str]) -> None:
+        self.comparisons.append(agent.options.node)
+        self.told[agent.options.node] = problems
+
+    def destinations(self, number: int) -> set[str]:
+        found: list[Mapping[str, Any]] = []
+        for family in ("-4", "-6"):
+            found += self.nodes[number].ip(family, "route", "show", "proto", str(PROTOCOL))
+        return {route["dst"] for route in found}
+
+
+@pytest.fixture(params=[Backend.AUTO, Backend.VXLAN])
+def running(request: pytest.FixtureRequest, make_node: Callable[[], Node], tmp_path: Path) -> Iterator[Running]:
+    """Two nodes with agents, and manifests of both."""
+    nodes = [make_node(), make_node()]
+    veth_between(nodes[0], nodes[1])
+    for node in nodes:
+        node.run(["sysctl", "-qw", "net.ipv6.conf.uplink0.keep_addr_on_down=1"])
+    cluster = Running(tmp_path / "nodes", nodes, request.param)
+    for number in range(2):
+        cluster.write(number)
+    cluster.start()
+    yield cluster
+    cluster.stop()
+
+
+OTHER = {"10.244.1.0/24", "fd00:10:244:1::/64"}
+
+
+def test_agents_make_routes_at_their_start_and_follow_nodes(running: Running) -> None:
+    until(lambda: running.destinations(0) == OTHER and len(running.destinations(1)) == 2)
+
+    running.write(7, status={"addresses": [{"type": "InternalIP", "address": "192.0.2.200"}]})
+    until(lambda: "10.244.7.0/24" in running.destinations(0) & running.destinations(1))
+    running.write(
+        7,
+        spec={"podCIDRs": ["10.244.8.0/24"]},
+        status={"addresses": [{"type": "InternalIP", "address": "192.0.2.200"}]},
+    )
+    until(lambda: running.destinations(0) == OTHER | {"10.244.8.0/24"})
+    (running.folder / "node-7.json").unlink()
+
+    until(lambda: running.destinations(0) == OTHER and len(running.destinations(1)) == 2)
+    assert running.told["node-0"] == []
+
+
+DAMAGES = {
+    "routes flushed": ["ip", "route", "flush", "proto", str(PROTOCOL)],
+    "IPv6 routes flushed": ["ip", "-6", "route", "flush", "proto", str(PROTOCOL)],
+    "another gateway": ["ip", "route", "change", "10.244.1.0/24", "via", "192.0.2.9", "proto", str(PROTOCOL)],
+    "one route more": ["ip", "route", "add", "10.244.9.0/24", "via", "192.0.2.9", "proto", str(PROTOCOL)],
+    "uplink down and up": ["sh", "-c", "ip link set uplink0 down; ip link set uplink0 up"],
+    "tunnel deleted": ["ip", "link", "del", TUNNEL],
+    "tunnel down": ["ip", "link", "set", TUNNEL, "down"],
+    "tunnel's MTU": ["ip", "link", "set", TUNNEL, "mtu", "1300"],
+    "neighbour deleted": ["ip", "neigh", "del", "fd00:10:244:1::", "dev", TUNNEL],
+    "forwarding deleted": ["bridge", "fdb", "del", tunnel_mac("node-1"), "dev", TUNNEL],
+    "another end": [
+        "bridge",
+        "fdb",
+        "replace",
+        tunnel_mac("node-1"),
+        "dev",
+        TUNNEL,
+        "dst",
+        "192.0.2.9",
+        "self",
+        "permanent",
+    ],
+    "one end more": [
+        "bridge",
+        "fdb",
+        "append",
+        "02:00:00:00:00:09",
+        "dev",
+        TUNNEL,
+        "dst",
+        "192.0.2.9",
+        "self",
+        "permanent",
+    ],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_loss_is_made_good_at_its_announcement(running: Running, damage: str) -> None:
+    node = running.nodes[0]
+    until(lambda: running.destinations(0) == OTHER)
+    wait_for_quiet(running)
+    before = node.state()
+
+    node.run(DAMAGES[damage])
+
+    until(lambda: not differs(node, before), within=30)
+    assert running.told["node-0"] == []
+
+
+def differs(node: Node, before: Any) -> bool:
+    try:
+        node.assert_same_state(before)
+    except AssertionError:
+        return True
+    return False
+
+
+def wait_for_quiet(running: Running) -> None:
+    """Wait until no agent has compared for half a second."""
+    seen = -1
+    while seen != len(running.comparisons):
+        seen = len(running.comparisons)
+        time.sleep(0.5)
+
+
+def test_an_agents_own_changes_and_a_pods_do_not_wake_it(running: Running) -> None:
+    until(lambda: running.destinations(0) == OTHER)
+    wait_for_quiet(running)
+    seen = len(running.comparisons)
+
+    running.write(7, status={"addresses": [{"type": "InternalIP", "address": "192.0.2.200"}]})
+    until(lambda: "10.244.7.0/24" in running.destinations(0) & running.destinations(1))
+    pod = running.nodes[0].pod_namespace("pod").rpartition("/")[2]
+    running.nodes[0].run(["ip", "link", "add", "veth-pod", "type", "veth", "peer", "name", "eth0", "netns", pod])
+    running.nodes[0].run(["ip", "link", "set", "veth-pod", "up"])
+    running.nodes[0].run(["ip", "route", "add", "10.244.0.9/32", "dev", "veth-pod"])
+    running.nodes[0].run(["ip", "neigh", "add", "192.0.2.77", "lladdr", "02:00:00:00:00:77", "dev", "uplink0"])
+    wait_for_quiet(running)
+
+    assert sorted(running.comparisons[seen:]) == ["node-0", "node-1"]
+
+
+def test_an_overlapping_node_is_refused_and_the_others_go_on(running: Running) -> None:
+    until(lambda: running.destinations(0) == OTHER)
+
+    running.write(
+        7,
+        spec={"podCIDRs": ["10.244.1.128/25", "10.244.9.0/24"]},
+        status={"addresses": [{"type": "InternalIP", "address": "192.0.2.9"}]},
+    )
+
+    until(lambda: running.destinations(0) == OTHER | {"10.244.9.0/24"})
+    until(
+        lambda: (
+            running.told["node-0"] == ["Node node-7: podCIDR '10.244.1.128/25' overlaps 10.244.1.0/24 of Node node-1"]
+        )
+    )
+
+
+def test_a_broken_manifest_changes_nothing_and_is_told(running: Running) -> None:
+    until(lambda: running.destinations(0) == OTHER)
+
+    for content, words in (("", "no object in it"), ("{", "not JSON"), ('{"kind": "Node"}', "a Node without a name")):
+        (running.folder / "node-1.json").write_text(content)
+
+        until(functools.partial(is_told, running, f"node-1.json: {words}"))
+        assert running.destinations(0) == OTHER
+
+
+def is_told(running: Running, words: str) -> bool:
+    return any(words in each for each in running.told["node-0"])
+
+
+def test_leftovers_of_nodes_that_went_meanwhile_go_at_the_start(make_node: Callable[[], Node], tmp_path: Path) -> None:
+    nodes = [make_node(), make_node()]
+    veth_between(nodes[0], nodes[1])
+    for number in range(2, 9):
+        nodes[0].run(["ip", "route", "add", f"10.244.{number}.0/24", "via", "192.0.2.9", "proto", str(PROTOCOL)])
+    cluster = Running(tmp_path / "nodes", nodes[:1], Backend.HOST_GW)
+    for number in range(2):
+        cluster.write(number, spec={"podCIDRs": [f"10.244.{number}.0/24"]})
+
+    cluster.start()
+
+    until(lambda: cluster.destinations(0) == {"10.244.1.0/24"})
+    cluster.stop()
+    assert cluster.destinations(0) == {"10.244.1.0/24"}
