@@ -56,10 +56,12 @@ BENCH_NEEDS := $(NEEDS) iptables=iptables /usr/lib/cni/bridge=containernetworkin
 # The compiler for ARM and its headers; this machine's own are for its own wheel.
 WHEEL_NEEDS := $(PYTHON)=python3 cc=gcc /usr/include/stdlib.h=libc6-dev aarch64-linux-gnu-gcc=gcc-aarch64-linux-gnu \
 	/usr/aarch64-linux-gnu/include/stdlib.h=libc6-dev-arm64-cross
+IMAGE_NEEDS := mmdebstrap=mmdebstrap dpkg-deb=dpkg
 # Another package's busybox needs libraries, which an image made of it would lack.
 RUNTIME_NEEDS := $(NEEDS) containerd=containerd podman=podman runc=runc /usr/share/doc/busybox-static=busybox-static \
 	iptables=iptables ping=iputils-ping ps=procps $(WHEEL_NEEDS) \
-	/usr/lib/cni/bridge=containernetworking-plugins qemu-aarch64-static=qemu-user-static skopeo=skopeo umoci=umoci
+	/usr/lib/cni/bridge=containernetworking-plugins qemu-aarch64-static=qemu-user-static skopeo=skopeo umoci=umoci \
+	$(IMAGE_NEEDS)
 # Kubernetes' own programs are in no package of Debian.
 KUBERNETES_NEEDS := etcd=etcd-server
 VM_NEEDS := qemu-system-x86_64=qemu-system-x86 modprobe=kmod cpio=cpio mmdebstrap=mmdebstrap \
@@ -74,8 +76,8 @@ ETCD := build/etcd
 
 # Targets install packages, and apt works for one at a time.
 .NOTPARALLEL:
-.PHONY: help up down test test-rest test-all test-runtimes test-vm test-kubernetes lint bench matrix reports soak docs pictures man stubs install wheels zipapp deb venv test-venv clean needs \
-	test-needs rest-needs bench-needs runtime-needs wheel-needs deb-needs vm-needs kubernetes-needs
+.PHONY: help up down test test-rest test-all test-runtimes test-vm test-kubernetes lint bench matrix reports soak docs pictures man stubs install wheels zipapp deb image venv test-venv clean needs \
+	test-needs rest-needs bench-needs runtime-needs wheel-needs deb-needs image-needs vm-needs kubernetes-needs
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -95,7 +97,7 @@ test-rest: $(TESTABLE) rest-needs ## the tests that make test leaves out: slow o
 
 test-all: test test-rest ## make test, then make test-rest
 
-test-runtimes: $(RUNNABLE) wheels deb ## pods under containerd, from wheels and from the Debian package; results in build/junit-runtimes.xml and build/runtimes
+test-runtimes: $(RUNNABLE) wheels deb image ## pods under containerd, from wheels, from the Debian package and from the image; results in build/junit-runtimes.xml and build/runtimes
 	mkdir -p build/runtimes
 	set -o pipefail; $(ELSEWHERE) $(RUN)/python -m pytest tests/runtime -n $(RUNTIME_JOBS) --dist worksteal \
 		--junitxml build/junit-runtimes.xml $(PYTEST_ARGS) 2>&1 | tee build/runtimes/pytest.log
@@ -155,6 +157,9 @@ deb: wheels $(INSTALLED) | deb-needs ## build/cni-harness_VERSION_ARCHITECTURE.d
 	rm -f build/*.deb
 	$(RUN)/python -m tools.deb
 
+image: deb | image-needs ## build/cni-harness-image-VERSION.tar, an OCI archive: the Debian package's files, Python, iproute2, nftables
+	$(PYTHON) -m tools.release.image
+
 venv: $(INSTALLED) ## install into .venv and no more
 
 test-venv: $(TESTABLE)
@@ -179,6 +184,9 @@ runtime-needs:
 
 wheel-needs:
 	@tools/need.sh $(WHEEL_NEEDS)
+
+image-needs:
+	@tools/need.sh $(IMAGE_NEEDS)
 
 deb-needs:
 	@tools/need.sh dpkg-deb=dpkg strip=binutils

@@ -17,8 +17,11 @@ from typing import Any
 
 from netlink.namespace import remove_namespace
 from tests.nodes import HANG
+from tools.release.checkout import own_version
 
 ROOT = Path(__file__).parent.parent
+VERSION = own_version(ROOT)
+"""The version of this project."""
 REFERENCE_BIN_DIR = Path("/usr/lib/cni")
 """Where Debian's containernetworking-plugins are."""
 SYSTEM_PYTHON = os.path.realpath(sys.executable)

@@ -3,15 +3,14 @@
 An archive is what `ctr images import` reads: a tar of an OCI image layout (image-spec, image-layout.md), of one layer.
 """
 
-import hashlib
 import io
-import json
 import platform
 import subprocess
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+
+from tools.release.archives import write_image
 
 PAUSE = "images.test/pause:1"
 BUSYBOX = "images.test/busybox:1"
@@ -40,30 +39,9 @@ def busybox_archive(folder: Path) -> Path:
 
 
 def _archive(path: Path, name: str, files: Mapping[str, bytes | str], command: list[str]) -> Path:
-    layer = _layer(files)
-    system = {"architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()), "os": "linux"}
-    config = _json(
-        system
-        | {
-            "config": {"Cmd": command, "Env": ["PATH=/bin"]},
-            "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
-        }
-    )
-    manifest = _json(
-        {
-            "schemaVersion": 2,
-            "mediaType": "application/vnd.oci.image.manifest.v1+json",
-            "config": _descriptor("config.v1+json", config),
-            "layers": [_descriptor("layer.v1.tar", layer)],
-        }
-    )
-    named = {"annotations": {"io.containerd.image.name": name}, "platform": system}
-    index = _json({"schemaVersion": 2, "manifests": [_descriptor("manifest.v1+json", manifest) | named]})
-    with tarfile.open(path, "w") as archive:
-        _add(archive, "oci-layout", _json({"imageLayoutVersion": "1.0.0"}))
-        _add(archive, "index.json", index)
-        for blob in (layer, config, manifest):
-            _add(archive, _digest(blob).replace("sha256:", "blobs/sha256/"), blob)
+    architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
+    config = {"config": {"Cmd": command, "Env": ["PATH=/bin"]}}
+    write_image(path, name, _layer(files), config, architecture)
     return path
 
 
@@ -73,7 +51,7 @@ def _layer(files: Mapping[str, bytes | str]) -> bytes:
     with tarfile.open(fileobj=stream, mode="w") as layer:
         for name, content in files.items():
             if isinstance(content, bytes):
-                _add(layer, name, content, mode=0o755)
+                _add(layer, name, content)
                 continue
             link = tarfile.TarInfo(name)
             link.type, link.linkname = tarfile.SYMTYPE, content
@@ -81,19 +59,7 @@ def _layer(files: Mapping[str, bytes | str]) -> bytes:
     return stream.getvalue()
 
 
-def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:
+def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
     file = tarfile.TarInfo(name)
-    file.size, file.mode = len(content), mode
+    file.size, file.mode = len(content), 0o755
     archive.addfile(file, io.BytesIO(content))
-
-
-def _descriptor(kind: str, blob: bytes) -> dict[str, Any]:
-    return {"mediaType": f"application/vnd.oci.image.{kind}", "digest": _digest(blob), "size": len(blob)}
-
-
-def _digest(blob: bytes) -> str:
-    return f"sha256:{hashlib.sha256(blob).hexdigest()}"
-
-
-def _json(document: object) -> bytes:
-    return json.dumps(document).encode()

@@ -2,19 +2,17 @@
 
 import json
 import subprocess
-import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.cli import ROOT
+from tests.cli import ROOT, VERSION
 from tests.nodes import Node
 
 PYTHON = "/usr/bin/python3"
 WHEELS = ROOT / "build" / "wheels"
 """The project's wheel and those of what it needs; `make test-runtimes` puts them there, since tests have no network."""
-VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 EMULATORS = {"x86_64": "qemu-x86_64-static", "aarch64": "qemu-aarch64-static"}
 NETWORK = {
     "cniVersion": "1.1.0",

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli import ROOT, VERSION
 from tests.distributions import ROOMS, built_wheel, project_copy
 from tests.markers import REASONS
 
-ROOT = Path(__file__).parents[2]
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 # A Python whose venv holds programs that only note how they were called.
@@ -201,7 +201,7 @@ def test_help_names_every_target_for_people(checkout: Checkout) -> None:
     tests = {"test", "test-rest", "test-all", "test-runtimes", "test-vm", "test-kubernetes"}
     pages = {"docs", "man", "pictures"}
     others = {"lint", "bench", "matrix", "reports", "soak", "stubs", "install", "venv", "clean"}
-    packages = {"wheels", "zipapp", "deb"}
+    packages = {"wheels", "zipapp", "deb", "image"}
     assert targets == {"help", "up", "down"} | tests | pages | others | packages
 
 
@@ -474,7 +474,7 @@ def tree(tmp_path: Path) -> Path:
 def wheel_of(tree: Path, folder: Path, **env: str) -> tuple[str, zipfile.ZipFile]:
     """Build the wheel, and return the end of its name, which says what it runs on, and the wheel."""
     wheel = built_wheel(tree, folder, **env)
-    return wheel.name.removeprefix("cni_harness-0.1.0-"), zipfile.ZipFile(wheel)
+    return wheel.name.removeprefix(f"cni_harness-{VERSION}-"), zipfile.ZipFile(wheel)
 
 
 @pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")

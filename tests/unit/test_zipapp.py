@@ -10,7 +10,7 @@ from zipfile import ZipFile
 import pytest
 
 from harness.conformance.checks import all_checks
-from tests.cli import SYSTEM_PYTHON, interrupting
+from tests.cli import SYSTEM_PYTHON, VERSION, interrupting
 from tools.zipapp.archive import write
 from tools.zipapp.start import DIGEST
 
@@ -62,7 +62,7 @@ def test_zipapp_is_unpacked_once(one_file: Path, home: Path) -> None:
     before = module.stat()
     second = start(one_file, home, "--version")
 
-    assert (first.returncode, first.stdout) == (second.returncode, second.stdout) == (0, "cni-harness 0.1.0\n")
+    assert (first.returncode, first.stdout) == (second.returncode, second.stdout) == (0, f"cni-harness {VERSION}\n")
     assert module.stat() == before
     assert [path.name for path in module.parents[4].iterdir()] == [module.parents[3].name]
 
@@ -77,14 +77,14 @@ def test_files_that_another_user_could_have_written_are_not_executed(one_file: P
     distrusted = start(one_file, home, "--version")
 
     assert trusted.stdout == "written by another user\n"
-    assert distrusted.stdout == "cni-harness 0.1.0\n"
+    assert distrusted.stdout == f"cni-harness {VERSION}\n"
 
 
 def test_nothing_stays_if_the_home_folder_cannot_be_written(one_file: Path, home: Path) -> None:
     (home / ".cache").touch()
     ran = start(one_file, home, "--version")
 
-    assert (ran.returncode, ran.stdout) == (0, "cni-harness 0.1.0\n")
+    assert (ran.returncode, ran.stdout) == (0, f"cni-harness {VERSION}\n")
     assert sorted(path.name for path in home.parent.iterdir()) == ["home"]
     assert [path.name for path in home.iterdir()] == [".cache"]
 
