@@ -25,9 +25,9 @@ _ABOUT = re.compile(r"^CNI \S+ plugin (?:version )?v?(\S+)$", re.MULTILINE)
 def command(settings: Settings) -> None:
     """Show the version of this program, the CNI versions that it speaks, and the plugins: each with its versions.
 
-    VERSION is the version that a plugin prints. This project's plugins print the release of containernetworking/plugins
+    RELEASE is the version that a plugin prints. This project's plugins print the release of containernetworking/plugins
     that they behave as, because runtimes ask for features by it. SUITE is the package or distribution that brought the
-    plugin. No root is needed.
+    plugin, with its version. CNI VERSIONS are those of the specification. No root is needed.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -64,7 +64,7 @@ def command(settings: Settings) -> None:
         write(
             f"Its plugins print {REFERENCE_RELEASE}: the release of containernetworking/plugins that they behave as\n"
         )
-    settings.emit(document, TextTable(("PLUGIN", "VERSION", "SUITE", "CNI VERSIONS", "FOLDER"), rows))
+    settings.emit(document, TextTable(("PLUGIN", "RELEASE", "SUITE", "CNI VERSIONS", "FOLDER"), rows))
 
 
 def _executables(folder: Path) -> list[str]:

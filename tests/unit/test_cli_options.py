@@ -455,7 +455,7 @@ def test_version_tells_product_specification_and_suites_apart(cli: Cli) -> None:
     assert product == f"cni-harness {own}"
     assert specification == f"Versions of the CNI specification: {', '.join(SUPPORTED)}"
     assert f" {REFERENCE_RELEASE}: the release of containernetworking/plugins" in release
-    assert re.split("  +", headings) == ["PLUGIN", "VERSION", "SUITE", "CNI VERSIONS", "FOLDER"]
+    assert re.split("  +", headings) == ["PLUGIN", "RELEASE", "SUITE", "CNI VERSIONS", "FOLDER"]
     cells = {row[0]: row[1:3] for row in (re.split("  +", row) for row in rows)}
     assert (cells["bridge"], cells["theirs"]) == ([REFERENCE_RELEASE, f"cni-harness {own}"], ["-", "unknown"])
     suites = {plugin["type"]: plugin["suite"] for plugin in document["plugins"]}
