@@ -42,6 +42,7 @@ TESTABLE = $(VENV)/.testable-$(SOURCES)
 COMPARABLE = $(VENV)/.comparable-$(SOURCES)
 RUNNABLE = $(VENV)/.runnable-$(SOURCES)
 DOCUMENTED = $(VENV)/.documented-$(SOURCES)
+RELEASABLE = $(VENV)/.releasable-$(SOURCES)
 
 NEEDS := $(PYTHON)=python3 ip=iproute2 nft=nftables
 # README.md names these with their size. None, and no dependency, brings a service, a browser or a virtual machine.
@@ -76,7 +77,7 @@ ETCD := build/etcd
 
 # Targets install packages, and apt works for one at a time.
 .NOTPARALLEL:
-.PHONY: help up down test test-rest test-all test-runtimes test-vm test-kubernetes lint bench matrix reports soak docs pictures man stubs install wheels zipapp deb image venv test-venv clean needs \
+.PHONY: help up down test test-rest test-all test-runtimes test-vm test-kubernetes lint bench matrix reports soak docs pictures man stubs install wheels zipapp deb image release release-files venv test-venv clean needs \
 	test-needs rest-needs bench-needs runtime-needs wheel-needs deb-needs image-needs vm-needs kubernetes-needs
 
 help: ## this list
@@ -160,6 +161,14 @@ deb: wheels $(INSTALLED) | deb-needs ## build/cni-harness_VERSION_ARCHITECTURE.d
 image: deb | image-needs ## build/cni-harness-image-VERSION.tar, an OCI archive: the Debian package's files, Python, iproute2, nftables
 	$(PYTHON) -m tools.release.image
 
+release: | needs ## build/release: the commit's wheels, sdist, zipapp, deb, image, site, manual, reports, SBOM, notes and digests
+	tools/need.sh git=git
+	$(PYTHON) -m tools.release
+
+# `make release` runs this target in a copy of the commit's files.
+release-files: $(RELEASABLE) wheels zipapp man deb image docs
+	$(RUN)/python -m tools.release.files
+
 venv: $(INSTALLED) ## install into .venv and no more
 
 test-venv: $(TESTABLE)
@@ -222,3 +231,7 @@ $(RUNNABLE): $(MADE) | runtime-needs
 $(DOCUMENTED): $(MADE) | needs
 	$(RUN)/python -m pip install --quiet --editable '.[docs]'
 	touch $(INSTALLED) $(DOCUMENTED)
+
+$(RELEASABLE): $(MADE) | needs
+	$(RUN)/python -m pip install --quiet --editable '.[docs,release]'
+	touch $(INSTALLED) $(DOCUMENTED) $(RELEASABLE)

@@ -45,6 +45,7 @@ def test_dependabot_looks_at_all_actions_and_leaves_exact_versions() -> None:
     assert {each["schedule"]["interval"] for each in updates.values()} == {"monthly"}
     assert [[group["patterns"] for group in each["groups"].values()] for each in updates.values()] == [[["*"]]] * 2
     assert set(updates["github-actions"]["directories"]) == {"/"} | composite
+    assert updates["pip"]["directories"] == ["/", "/tools/release"]  # pyproject.toml, and the pins of make release
     assert [each["dependency-name"] for each in updates["pip"]["ignore"]] == [
         name.partition("==")[0] for name in wanted if "==" in name
     ]

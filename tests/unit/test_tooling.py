@@ -201,7 +201,7 @@ def test_help_names_every_target_for_people(checkout: Checkout) -> None:
     tests = {"test", "test-rest", "test-all", "test-runtimes", "test-vm", "test-kubernetes"}
     pages = {"docs", "man", "pictures"}
     others = {"lint", "bench", "matrix", "reports", "soak", "stubs", "install", "venv", "clean"}
-    packages = {"wheels", "zipapp", "deb", "image"}
+    packages = {"wheels", "zipapp", "deb", "image", "release"}
     assert targets == {"help", "up", "down"} | tests | pages | others | packages
 
 

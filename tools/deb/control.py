@@ -59,7 +59,7 @@ def write_documents(tree: Path, version: str, releases: Iterable[Distribution]) 
     others = [f" {each.name} {each.version}" for each in releases if each.name != "cni-harness"]
     (folder / "copyright").write_text(_COPYRIGHT.format(others="\n".join(others)))
     entry = [f"cni-harness ({version}) stable; urgency=medium", "", "  * See CHANGELOG.md.gz.", ""]
-    dated = [*entry, f" -- {_maintainer()}  {formatdate()}", ""]
+    dated = [*entry, f" -- {_maintainer()}  {formatdate(_time())}", ""]
     (folder / "changelog.gz").write_bytes(gzip.compress("\n".join(dated).encode(), mtime=0))
     (folder / "CHANGELOG.md.gz").write_bytes(gzip.compress((_CHECKOUT / "CHANGELOG.md").read_bytes(), mtime=0))
     overrides = tree / "usr/share/lintian/overrides/cni-harness"
@@ -88,6 +88,11 @@ def write_control(tree: Path, version: str) -> None:
         after=f"{major}.{int(minor) + 1}",
     )
     (folder / "control").write_text(control)
+
+
+def _time() -> float | None:
+    """Return the time of the build in seconds since 1970, None for now. The same source gives the same package."""
+    return float(epoch) if (epoch := os.environ.get("SOURCE_DATE_EPOCH")) else None
 
 
 def _maintainer() -> str:

@@ -15,8 +15,12 @@ PYTHONS: Final = ("3.11", "3.12", "3.13")
 
 _HERE: Final = Path(__file__).parent
 _FOLDER: Final = "usr/lib/cni-harness"
-# The dependencies' commands; a copy of libyaml, without which PyYAML works; the manufacturers of network cards, 5 MB.
-_LEFT_OUT: Final = ("bin", "_yaml", "yaml/_yaml.*.so", "netaddr/eui/*.idx", "netaddr/eui/*.txt")
+_LEFT_OUT: Final = (
+    # the dependencies' commands; a copy of libyaml that PyYAML does without; the manufacturers of network cards, 5 MB
+    *("bin", "_yaml", "yaml/_yaml.*.so", "netaddr/eui/*.idx", "netaddr/eui/*.txt"),
+    # pip's records, with paths of the machine that builds, and digests of files that are left out
+    *("*.dist-info/RECORD", "*.dist-info/direct_url.json"),
+)
 
 
 def fill_tree(tree: Path, wheel: Path, man: Path) -> list[Distribution]:

@@ -22,6 +22,8 @@ _WITH_SUBSTITUTE: Final = {"markupsafe", "pyyaml"}
 """Distributions that do without their compiled modules."""
 _LEFT_OUT: Final = {"jsonschema"}
 """Only `validate` uses it, and its rpds-py is compiled."""
+_RECORD: Final = "RECORD"
+"""pip's list of a distribution's files; it has digests of commands with the path of this environment in them."""
 _LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
 """The earliest time in a zip archive, for each file in it."""
 
@@ -93,7 +95,7 @@ def _files_of(needed: Distribution) -> dict[str, bytes]:
     for path in needed.files or ():
         if path.suffix == ".so" and _normal(needed.name) not in _WITH_SUBSTITUTE:
             raise CompiledError(f"{needed.name}: {path}")
-        if ".." not in path.parts and path.suffix not in {".pyc", ".so"}:
+        if ".." not in path.parts and path.suffix not in {".pyc", ".so"} and path.name != _RECORD:
             files[str(path)] = path.read_binary()
     return files
 
