@@ -29,6 +29,17 @@ JOBS: list[tuple[str, dict[str, Any]]] = [
 ]
 BEFORE_CHECKOUT = "apt-get update && apt-get install --yes --no-install-recommends ca-certificates git make"
 """A container's first step: without git, the action checkout fetches no repository, only an archive of its files."""
+PUBLISHING = {"gh", "skopeo"}
+"""Programs of GitHub's machines that release.yml calls with the files of `make release`."""
+RIGHTS: dict[str, dict[str, dict[str, str]]] = {
+    "docs.yml": {"deploy": {"pages": "write", "id-token": "write"}},
+    "release.yml": {
+        "pypi": {"id-token": "write"},
+        "github": {"contents": "write"},
+        "image": {"packages": "write"},
+    },
+}
+"""The rights of jobs, beside the right to read the repository."""
 HOOKS = _yaml(".pre-commit-config.yaml")["repos"][0]["hooks"]
 
 
@@ -115,7 +126,8 @@ def commands() -> list[str]:
         rows = job.get("strategy", {}).get("matrix", {}).get("command", [""])
         shells = [step["run"] for step in job["steps"] if "run" in step]
         found += [shell.replace("${{ matrix.command }}", row) for shell in shells for row in rows]
-    return sorted({command.replace("${{ github.run_number }}", "7") for command in found} - {BEFORE_CHECKOUT})
+    whole = {command.replace("${{ github.run_number }}", "7") for command in found} - {BEFORE_CHECKOUT}
+    return sorted(command for command in whole if shlex.split(command)[0] not in PUBLISHING)
 
 
 @pytest.mark.parametrize("command", commands())
@@ -189,9 +201,61 @@ def test_workflow_has_no_rights_but_to_read_and_no_secret(name: str) -> None:
     # A branch's name or a title in a shell would be executed.
     assert set(re.findall(r"\$\{\{.*?\}\}", shell)) <= {"${{ matrix.command }}"}
     harmless = {"github.ref", "github.sha", "github.event_name", "github.run_number"}
-    assert set(re.findall(r"github\.[\w.]+", text)) <= harmless
+    of_job = {"github.token", "github.repository"} if name == "release.yml" else set()
+    assert set(re.findall(r"github\.[\w.]+", text)) <= harmless | of_job
     further = {key: job["permissions"] for key, job in workflow["jobs"].items() if "permissions" in job}
-    assert further == ({"deploy": {"pages": "write", "id-token": "write"}} if name == "docs.yml" else {})
+    assert further == RIGHTS.get(name, {})
+
+
+def test_release_publishes_the_files_of_make_release() -> None:
+    build, *publishing = WORKFLOWS["release.yml"]["jobs"].values()
+    _, _, made, whole, distributions = build["steps"]
+
+    assert WORKFLOWS["release.yml"][True] == {"push": {"tags": ["v*"]}}  # `on` is a boolean of YAML 1.1
+    assert (made["run"], "permissions" in build) == ("make release", False)
+    assert [step["with"]["path"] for step in (whole, distributions)] == ["build/release", "build/release/cni_harness-*"]
+    for job in publishing:
+        assert job["needs"] == "build"
+        # The files come from the job that builds, which has no rights to publish.
+        assert job["steps"][0]["uses"].startswith("actions/download-artifact@")
+        assert [step for step in job["steps"] if "checkout" in step.get("uses", "")] == []
+
+
+def test_release_goes_to_pypi_by_trusted_publishing() -> None:
+    pypi = WORKFLOWS["release.yml"]["jobs"]["pypi"]
+    _, publish = pypi["steps"]
+
+    assert (pypi["environment"], pypi["permissions"]) == ({"name": "pypi"}, {"id-token": "write"})
+    assert publish["uses"].startswith("pypa/gh-action-pypi-publish@")
+    assert "with" not in publish  # no password; its folder is dist
+    assert pypi["steps"][0]["with"]["path"] == "dist"
+
+
+@pytest.mark.parametrize("tag", ["v1.2.3", "v$(touch x)"])
+def test_commands_that_publish_name_the_files_of_the_tag(tmp_path: Path, tag: str) -> None:
+    jobs = WORKFLOWS["release.yml"]["jobs"]
+    shells = [step["run"] for name in ("github", "image") for step in jobs[name]["steps"] if "run" in step]
+    for program in PUBLISHING:
+        (tmp_path / program).write_text(f'#!/bin/sh\necho {program} "$@"\n')
+        (tmp_path / program).chmod(0o755)
+    given = {"GITHUB_REF_NAME": tag, "GITHUB_ACTOR": "who", "GITHUB_REPOSITORY": "Owner/Name", "TOKEN": "secret"}
+
+    ran = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", "\n".join(shells)],
+        cwd=tmp_path,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", **given},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+
+    version = tag[1:]
+    assert ran.stdout.splitlines() == [
+        f"gh release create {tag} --verify-tag --notes-file release/RELEASE-NOTES.md release/*",
+        "skopeo login ghcr.io --username who --password-stdin",
+        f"skopeo copy oci-archive:release/cni-harness-image-{version}.tar docker://ghcr.io/owner/name:{version}",
+    ]
+    assert not (tmp_path / "x").exists()
 
 
 @pytest.mark.parametrize(
