@@ -154,7 +154,7 @@ wheels: $(MADE) | wheel-needs ## build/wheels: for amd64 and arm64 with the comp
 zipapp: $(INSTALLED) ## build/cni-harness.pyz: the harness and the Python packages that it needs as one file
 	$(RUN)/python -m tools.zipapp build/cni-harness.pyz
 
-deb: wheels $(INSTALLED) | deb-needs ## build/cni-harness_VERSION_ARCHITECTURE.deb, with what the plugins need and the pages of build/man
+deb: wheels $(INSTALLED) | deb-needs ## build/cni-harness_VERSION-REVISION_ARCHITECTURE.deb, with what the plugins need and the pages of build/man
 	rm -f build/*.deb
 	$(RUN)/python -m tools.deb
 

@@ -1,5 +1,6 @@
-"""The Debian package under test, and what dpkg and others leave on a machine of it."""
+"""The Debian package under test, an older one, and what dpkg and others leave on a machine of it."""
 
+import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -18,6 +19,32 @@ def built_package() -> Path:
     """The package that `make deb` has built; AssertionError if there is none."""
     [package] = (ROOT / "build").glob("cni-harness_*.deb")
     return package
+
+
+def older_package(folder: Path) -> Path:
+    """Build a package of the last version before "one pod": with no file, and with that version's answers to dpkg."""
+    control = folder / "older/DEBIAN"
+    control.mkdir(parents=True)
+    fields = {"Package": "cni-harness", "Version": "0.1.0", "Architecture": "all", "Maintainer": "nobody"}
+    (control / "control").write_text(
+        "".join(f"{key}: {value}\n" for key, value in (fields | {"Description": "-"}).items())
+    )
+    (control / "prerm").write_text("#!/bin/sh\nset -e\npy3clean -p cni-harness\n")
+    (control / "prerm").chmod(0o755)
+    package = folder / "cni-harness_0.1.0_all.deb"
+    subprocess.run(["dpkg-deb", "--build", control.parent, package], stdout=subprocess.DEVNULL, check=True)
+    return package
+
+
+def downgrades(package: Path) -> tuple[list[str], list[str]]:
+    """The commands that replace a version by an older one."""
+    options = ["--yes", "--quiet=2", "--no-install-recommends", "--allow-downgrades"]
+    return ["dpkg", "--install", str(package)], ["apt-get", "install", *options, str(package)]
+
+
+def version(run: Callable[[Sequence[str]], str]) -> str:
+    """Status and version of the package, as dpkg has them; `run` is as for `files`."""
+    return run(["dpkg-query", "--show", "--showformat=${db:Status-Abbrev}${Version}", "cni-harness"])
 
 
 def install(package: Path) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.debian_package import BIN_DIR, REMOVE, built_package, files, install
+from tests.debian_package import BIN_DIR, REMOVE, built_package, downgrades, files, install, older_package, version
 from tests.nodes import BARE_PATH
 from tests.runtime.containerd import Containerd
 from tests.runtime.node import RuntimeNode
@@ -95,6 +95,37 @@ def test_reference_plugins_that_come_later_are_diverted(packaged_node: PackagedN
     assert set(now) >= REFERENCE
     assert not any(now[name] == ours[name] for name in REFERENCE)
 
+
+def test_downgrade_is_refused_while_newer_pods_exist(packaged_node: PackagedNode) -> None:
+    node = packaged_node
+    node.run(install(built_package()))
+    installed = version(node.printed)
+    node.run(["cni-harness", "add", "bare"])
+    node.run(["cni-harness", "--node", "trial", "add", "other", "--namespace", "tests"])
+    by_dpkg, by_apt = downgrades(older_package(node.folder))
+
+    for command in (by_dpkg, by_apt):
+        refused = node.run(command, check=False)
+        assert refused.returncode != 0
+        # apt runs dpkg on a terminal.
+        assert REFUSED in (refused.stdout + refused.stderr).replace("\r", "")
+        assert version(node.printed) == installed
+    # Neither is the same version refused, nor a package of another system.
+    node.run(["dpkg", "--install", str(built_package())])
+    node.run(["dpkg", "--no-act", "--root", str(node.folder), *by_dpkg[1:]])
+    node.run(["env", f"DPKG_ROOT={node.folder}", "dpkg", "--no-act", *by_dpkg[1:]])
+
+    for line in REFUSED.splitlines()[1:]:
+        node.run(line.split())
+    node.run(by_apt)
+    assert version(node.printed) == "ii 0.1.0"
+
+
+REFUSED = """\
+cni-harness: version 0.1.0 cannot read the records of these pods; delete them before the downgrade:
+  cni-harness del -n default bare
+  cni-harness --node trial del -n tests other
+"""
 
 # A package of the same name with the same files, as those are on this machine.
 REPACK = """

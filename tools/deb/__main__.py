@@ -1,13 +1,16 @@
-"""Build the Debian package: `python -m tools.deb` writes build/cni-harness_VERSION_ARCHITECTURE.deb."""
+"""Build the Debian package: `python -m tools.deb` writes build/cni-harness_VERSION-REVISION_ARCHITECTURE.deb."""
 
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final
 
 from tools.deb.control import write_control, write_documents
 from tools.deb.tree import fill_tree
 
 _BUILD = Path(__file__).parents[2] / "build"
+_REVISION: Final = 1
+"""Of the package, for changes of tools/deb alone. Packages before the first one had none."""
 
 
 def main() -> int:
@@ -15,7 +18,7 @@ def main() -> int:
     from tools.deb.run import output, run
 
     [wheel] = _BUILD.glob("wheels/cni_harness-*x86_64.whl")
-    version = wheel.name.split("-")[1]
+    version = f"{wheel.name.split('-')[1]}-{_REVISION}"
     package = _BUILD / f"cni-harness_{version}_{output('dpkg', '--print-architecture').strip()}.deb"
     with TemporaryDirectory(prefix="cni-harness-deb-") as folder:
         tree = Path(folder, "tree")

@@ -60,7 +60,7 @@ def write_documents(tree: Path, version: str, releases: Iterable[Distribution]) 
     (folder / "copyright").write_text(_COPYRIGHT.format(others="\n".join(others)))
     entry = [f"cni-harness ({version}) stable; urgency=medium", "", "  * See CHANGELOG.md.gz.", ""]
     dated = [*entry, f" -- {_maintainer()}  {formatdate(_time())}", ""]
-    (folder / "changelog.gz").write_bytes(gzip.compress("\n".join(dated).encode(), mtime=0))
+    (folder / "changelog.Debian.gz").write_bytes(gzip.compress("\n".join(dated).encode(), mtime=0))
     (folder / "CHANGELOG.md.gz").write_bytes(gzip.compress((_CHECKOUT / "CHANGELOG.md").read_bytes(), mtime=0))
     overrides = tree / "usr/share/lintian/overrides/cni-harness"
     overrides.parent.mkdir(parents=True)
@@ -75,6 +75,8 @@ def write_control(tree: Path, version: str) -> None:
     sums = [f"{hashlib.md5(path.read_bytes()).hexdigest()}  {path.relative_to(tree)}\n" for path in files]  # noqa: S324 -- dpkg's format
     (folder / "md5sums").write_text("".join(sums))
     shutil.copyfile(_HERE / "triggers", folder / "triggers")
+    configured = (f"/{path.relative_to(tree)}\n" for path in files if path.is_relative_to(tree / "etc"))
+    (folder / "conffiles").write_text("".join(configured))
     for name in _SCRIPTS:
         shutil.copyfile(_HERE / name, folder / name)
         (folder / name).chmod(0o755)

@@ -30,6 +30,8 @@ def fill_tree(tree: Path, wheel: Path, man: Path) -> list[Distribution]:
     """
     folder = tree / _FOLDER
     _unpack(wheel, folder)
+    _copy(_HERE / "refuse-downgrade", folder / "refuse-downgrade", 0o755)
+    _copy(_HERE / "dpkg.cfg", tree / "etc/dpkg/dpkg.cfg.d/cni-harness", 0o644)
     _copy(_HERE / "cni-harness", tree / "usr/bin/cni-harness", 0o755)
     unit_dir = tree / "lib/systemd/system"
     # The server looks for the plugins of other packages when it starts.

@@ -10,7 +10,7 @@ import pytest
 
 from launch import PLUGINS
 from launch.installation import DEFAULT_SOCKET
-from tests.debian_package import BIN_DIR, REMOVE, built_package, files, install
+from tests.debian_package import BIN_DIR, REMOVE, built_package, downgrades, files, install, older_package, version
 from tests.nodes import BARE_PATH, HANG, until
 from tests.runtime.oci import PAUSE, pause_archive
 
@@ -18,17 +18,30 @@ CONTAINERD = Path("/run/containerd/containerd.sock")
 UNITS = ("cni-harness.socket", "cni-harness.service")
 
 
-def run(command: Sequence[str]) -> str:
-    """Run a command on this machine; return what it printed. Raises AssertionError with all of it if it fails."""
+def run(command: Sequence[str], *, code: int = 0) -> str:
+    """Run a command on this machine; return what it printed. Raises AssertionError with all of it for another code."""
     environment = {"PATH": BARE_PATH, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
     ran = subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True, timeout=HANG, check=False)
-    assert ran.returncode == 0, f"{command} ended with {ran.returncode}\n{ran.stdout}{ran.stderr}"
-    return ran.stdout
+    assert ran.returncode == code, f"{command} ended with {ran.returncode}\n{ran.stdout}{ran.stderr}"
+    return ran.stdout if code == 0 else ran.stdout + ran.stderr
 
 
 def states(what: str) -> list[str]:
     """A property of both units, as systemd has it."""
     return run(["systemctl", "show", f"--property={what}", "--value", *UNITS]).split()
+
+
+def refuse_downgrade(folder: Path) -> None:
+    """Downgrade to a version that cannot read the record of a pod, by dpkg and by apt, and then without the pod."""
+    older, installed = older_package(folder), version(run)
+    run(["cni-harness", "add", "bare"])
+    by_dpkg, by_apt = downgrades(older)
+    for command, code in ((by_dpkg, 2), (by_apt, 100)):
+        assert "  cni-harness del -n default bare" in run(command, code=code).splitlines()
+    assert version(run) == installed
+    run(["cni-harness", "check", "bare"])
+    run(["cni-harness", "del", "bare"])
+    run([*by_dpkg, "--no-act"])
 
 
 @pytest.mark.time_limit(1500, "apt and containerd, on an emulated processor that shares two with three machines")
@@ -60,6 +73,7 @@ def test_a_pod_by_debians_containerd_and_no_trace_after_purge(tmp_path: Path) ->
     cri.stop_pod(pod.id)
     cri.remove_pod(pod.id)
 
+    refuse_downgrade(tmp_path)
     run(REMOVE)
     assert files(run) == before
     assert states("LoadState") == ["not-found", "not-found"]
