@@ -1,5 +1,8 @@
 """`cni-harness uninstall`: removal of the files that `install` wrote."""
 
+import os
+from contextlib import suppress
+
 from harness.cli.options import Settings, verb
 from harness.output import TextTable, say
 
@@ -33,3 +36,19 @@ def command(settings: Settings) -> None:
     document = {state.partition(",")[0]: [str(path) for path in paths] for state, paths in outcomes}
     rows = [[str(path), state] for state, paths in outcomes for path in paths]
     settings.emit(document, TextTable(("FILE", "STATE"), rows))
+    if done.removed or done.restored:
+        _warn_of_elements(settings)
+
+
+def _warn_of_elements(settings: Settings) -> None:
+    """Say that pods have elements of nftables, if root can see them: other plugins do not know these."""
+    from harness.runtime.leftovers import owned_elements
+    from harness.snapshot import SnapshotError
+
+    if os.geteuid() == 0:
+        with suppress(SnapshotError):
+            if owners := {owner for owner, _ in owned_elements(settings.open_node())}:
+                say(
+                    f"Attachments with elements in nftables: {len(owners)}. The DEL of other plugins leaves these. "
+                    "`cni-harness gc --bin-dir FOLDER` removes them, with this project's plugins in FOLDER."
+                )

@@ -234,15 +234,21 @@ def _note_links(links: Sequence[Link], live: Sequence[LiveNamespace], gathered: 
             gathered.strays.append(Stray("orphan-veth", link.name, f"the other end of {link.name} {where}"))
 
 
-def _note_firewall(node: Node, gathered: _Gathered) -> None:
+def owned_elements(node: Node) -> Iterator[tuple[Owner, str]]:
+    """Yield each element of our nftables tables with its owner, in the words of nft(8). Raises SnapshotError."""
     elements = take({NODE: node.netns or THIS_HOST}).section(NODE, "nft elements")
     for words, described in elements.items():
         label = str(described.get("comment", "")).partition(" ")[0] if isinstance(described, dict) else ""
         owner = Owner.from_label(label) if _OWN_TABLE in words and label else None
         if owner is not None and all(owner):
-            known = gathered.at((owner.network, owner.container_id, owner.ifname))
-            known.traces.append(AttachmentTrace("nftables element", words, ""))
-            known.addresses |= set(_addresses_in(words))
+            yield owner, words
+
+
+def _note_firewall(node: Node, gathered: _Gathered) -> None:
+    for owner, words in owned_elements(node):
+        known = gathered.at((owner.network, owner.container_id, owner.ifname))
+        known.traces.append(AttachmentTrace("nftables element", words, ""))
+        known.addresses |= set(_addresses_in(words))
 
 
 def _addresses_in(words: str) -> Iterator[str]:
