@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from harness.containerd.container_log import last_error
 from harness.containerd.container_store import ContainerFolder
@@ -77,7 +77,7 @@ def _prepared(
     record = folder.record()
     first = folder.process()
     try:
-        document = json.loads((folder.bundle / "config.json").read_bytes())
+        document = _document(folder)
         own = Path(tempfile.mkdtemp(prefix="exec-", dir=folder.path))
     except FileNotFoundError:
         raise NotFoundError(f'container "{record.id}" not found') from None
@@ -97,6 +97,19 @@ def _prepared(
         yield _Command(words, pid_file, log)
     finally:
         shutil.rmtree(own, ignore_errors=True)
+
+
+def _document(folder: ContainerFolder) -> dict[str, Any]:
+    """Return `config.json`. A container of a release before it had one, without an image, has `host.json`."""
+    try:
+        document: dict[str, Any] = json.loads((folder.bundle / "config.json").read_bytes())
+    except FileNotFoundError:
+        document = json.loads((folder.path / "host.json").read_bytes())
+        user = {"uid": document["uid"], "gid": document["gid"], "additionalGids": document["groups"]}
+        env = [f"{name}={value}" for name, value in document["env"].items()]
+        rights = {"user": user, "noNewPrivileges": document["no_new_privileges"]}
+        document["process"] = {"cwd": document["cwd"], "env": env, **rights}
+    return document
 
 
 def _collect(process: subprocess.Popen[bytes], deadline: float | None) -> tuple[bytes, bytes] | None:

@@ -22,6 +22,20 @@ def to_format_1(node: KubeletNode, state: str = "") -> None:
         else:
             record["state"] = "ready" if record["state"] == "READY" else "incomplete"
             path.write_text(json.dumps(record, indent=1))
+    for path in sorted((node.node_dir / "containers").glob("*/bundle/config.json")):
+        _write_container(path)
+
+
+def _write_container(path: Path) -> None:
+    """Put the process of a container without an image where those programs had it."""
+    document = json.loads(path.read_text())
+    process = document.pop("process")
+    user = process["user"]
+    document |= {"uid": user["uid"], "gid": user["gid"], "groups": user["additionalGids"], "cwd": process["cwd"]}
+    document |= {"args": process["args"], "env": dict(pair.split("=", 1) for pair in process["env"])}
+    document |= {"no_new_privileges": process["noNewPrivileges"], "terminal": process["terminal"]}
+    (path.parents[1] / "host.json").write_text(json.dumps(document))
+    path.unlink()
 
 
 def _write_sandbox(path: Path, record: dict[str, Any], sandbox: dict[str, Any], state: str) -> None:
