@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from harness.files import LockHeldError, locked, write_atomically
+from harness.locations import DEFAULT_BIN_DIR
 from harness.runtime.kubernetes import PodNameError, check_pod
 from harness.runtime.pod_record import IN_USE, Pod, rfc3339
 from skel.errors import CniError
@@ -219,7 +220,7 @@ class PodStore(Generic[P]):
     def _decoded(self, path: Path) -> P | None:
         try:
             document = decode_json(path.read_bytes())
-            pod = self._kind.decode(_of_format_1(document) if path.name == "sandbox.json" else document)
+            pod = self._kind.decode(_of_format_1(document, path) if path.name == "sandbox.json" else document)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (ValueError, CniError) as error:
@@ -267,19 +268,25 @@ def _key(namespace: str, name: str) -> str:
     return "_".join(part[:longest] for part, longest in zip(parts, _LONGEST, strict=True))
 
 
-def _of_format_1(document: object) -> object:
-    """Return the record of a sandbox of format 1 in the present form."""
+def _of_format_1(document: object, path: Path) -> object:
+    """Return the record of a sandbox of format 1, at `path`, in the present form.
+
+    It has no folders of plugins: those are the folders that a program of that time used without `--bin-dir`.
+    """
     if not isinstance(document, dict):
         return document
     config = document.get("config")
     metadata = config.get("metadata") if isinstance(config, dict) else None
     names = metadata if isinstance(metadata, dict) else {}
     created = datetime.fromtimestamp(int(document.get("createdAt", 0)) / 1e9, UTC)
+    node = path.parents[2]
+    state_dir = node.parents[1] if node.parent.name == "nodes" else node
     return {
         **{key: document.get(key) for key in ("state", "networks", "pause")},
         **{key: names.get(key) for key in ("name", "namespace", "uid")},
         "containerID": document.get("id"),
         "netns": document.get("netns", ""),
         "created": rfc3339(created),
+        "binDirs": [str(DEFAULT_BIN_DIR), str(state_dir / "bin")],
         "sandbox": {key: document.get(key) for key in ("config", "createdAt", "hostname", "ips")},
     }

@@ -215,3 +215,14 @@ def test_a_record_that_cannot_be_read_names_its_file(tmp_path: Path, change: dic
     assert str(errors[0]).startswith(f"{path}: ")
     assert said in str(errors[0])
     assert "\n" not in str(errors[0])
+
+
+@pytest.mark.parametrize("node", [".", "nodes/trial"])
+def test_a_sandbox_of_format_1_has_the_usual_folders_of_plugins(tmp_path: Path, node: str) -> None:
+    former = tmp_path / node / "sandboxes" / "c1" / "sandbox.json"
+    former.parent.mkdir(parents=True)
+    former.write_text(json.dumps({"id": "c1", "state": "READY", "createdAt": 0, "config": config().encode()}))
+
+    (pod,) = store(tmp_path / node).all()
+
+    assert pod.bin_dirs == ["/opt/cni/bin", str(tmp_path / "bin")]
