@@ -77,7 +77,7 @@ ETCD := build/etcd
 
 # Targets install packages, and apt works for one at a time.
 .NOTPARALLEL:
-.PHONY: help up down test test-rest test-all test-runtimes test-vm test-kubernetes lint bench matrix reports soak docs pictures man stubs install wheels zipapp deb image release release-files venv test-venv clean needs \
+.PHONY: help up down test test-rest test-all test-runtimes test-vm test-kubernetes release-check lint bench matrix reports soak docs pictures man stubs install wheels zipapp deb image release release-files venv test-venv clean needs \
 	test-needs rest-needs bench-needs runtime-needs wheel-needs deb-needs image-needs vm-needs kubernetes-needs
 
 help: ## this list
@@ -108,6 +108,11 @@ test-vm: $(TESTABLE) deb | vm-needs ## boot Debian's own kernel: tests that want
 
 test-kubernetes: $(TESTABLE) kubernetes-needs ## tests with a real kube-apiserver, of the folder KUBEBUILDER_ASSETS; results in build/junit-kubernetes.xml and build/kubernetes
 	$(ELSEWHERE) $(if $(ROOT),--usr $(ETCD)) $(RUN)/python -m pytest tests/kubernetes --junitxml build/junit-kubernetes.xml $(PYTEST_ARGS)
+
+release-check: $(TESTABLE) zipapp deb | vm-needs ## install, upgrade and remove wheel, sdist, zipapp and deb on a fresh Debian 12 and 13; hours without KVM
+	rm -f build/cni_harness-*.tar.gz
+	$(RUN)/python -c 'from setuptools.build_meta import build_sdist; build_sdist("build")'
+	$(RUN)/python -m tools.vm --machine release-bookworm --machine release-trixie --limit 14400 $(VM_ARGS) -- $(PYTEST_ARGS)
 
 lint: $(TESTABLE) ## ruff, mypy and the import directions
 	$(RUN)/ruff check

@@ -52,12 +52,12 @@ def install(package: Path) -> list[str]:
     return ["apt-get", "install", "--yes", "--quiet=2", "--no-install-recommends", str(package)]
 
 
-def files(run: Callable[[Sequence[str]], str]) -> set[str]:
+def files(run: Callable[[Sequence[str]], str], *more: str) -> set[str]:
     """Every file, folder and link of a machine, with its mode, size and target, and what dpkg diverts.
 
-    `run` executes a command there and returns its stdout.
+    `run` executes a command there and returns its stdout. It looks also into the folders `more`.
     """
-    listing = run(["find", *_FOLDERS, "-xdev", "-printf", "%p %y %m %Ts %s %l\n"]).splitlines()
+    listing = run(["find", *_FOLDERS, *more, "-xdev", "-printf", "%p %y %m %Ts %s %l\n"]).splitlines()
     # A folder's time and size change with names in it that come and go.
     found = {" ".join(words[:3]) if (words := line.split(" "))[1] == "d" else line for line in listing}
     kept = {line for line in found if not line.startswith((*_OTHERS, *_KEPT))}

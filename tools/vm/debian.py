@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +24,9 @@ _PACKAGES: Final = (
     "udev",
 )
 # A machine that is to run pods, with what their images are made of.
-_OF_CONTAINERD: Final = ("busybox-static", "containerd", "nftables", "runc")
+OF_CONTAINERD: Final = ("busybox-static", "containerd", "nftables", "runc")
+# A machine on which releases are installed.
+OF_RELEASES: Final = ("nftables", "python3-venv")
 # What tools/provision.sh and the Makefile are to find missing, and to install from apt's cache.
 _MISSING: Final = ("make", "nftables", "python3-venv")
 _LEFT_OUT: Final = ("/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/man/*")
@@ -31,16 +34,23 @@ _LEFT_OUT: Final = ("/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/man/*
 _NOT_COPIED: Final = (".git", ".venv", ".vagrant", "build", "launch/_launcher", "*.egg-info")
 
 
-def debian_root(cache: Path, *, containerd: bool = False) -> Path:
-    """Return a folder with this machine's release of Debian, made if it is not in `cache`; with `containerd` or not."""
-    packages = (*_PACKAGES, *_OF_CONTAINERD) if containerd else _PACKAGES
-    release = platform.freedesktop_os_release()["VERSION_CODENAME"]
-    root = cache / f"{release}-{_digest(*packages, *_MISSING, *_LEFT_OUT)}"
+def debian_root(cache: Path, *packages: str, release: str = "") -> Path:
+    """Return a folder with a release of Debian, made if it is not in `cache`; without `release`, it is this machine's.
+
+    It has `packages` besides those of all machines. They come from the mirror that mmdebstrap takes by itself.
+    """
+    included = (*_PACKAGES, *packages)
+    own = platform.freedesktop_os_release()["VERSION_CODENAME"]
+    release = release or own
+    root = cache / f"{release}-{_digest(*included, *_MISSING, *_LEFT_OUT)}"
     complete = root.with_suffix(".complete")
     if not complete.exists():
         shutil.rmtree(root, ignore_errors=True)
-        options = ["--variant=minbase", "--mode=root", "--quiet", f"--include={','.join(packages)}"]
+        options = ["--variant=minbase", "--mode=root", "--quiet", f"--include={','.join(included)}"]
         options += [f"--dpkgopt=path-exclude={pattern}" for pattern in _LEFT_OUT]
+        if release != own:
+            # Signatures are checked, but not their age: a mirror may have a copy that is weeks old.
+            options += ['--aptopt=Acquire::Check-Valid-Until "false"']
         # Or systemd takes it for a machine that nobody has ever configured, and asks.
         options += ["--customize-hook=chroot $1 systemd-machine-id-setup"]
         # Its cache is to have those that are missing, and no others.
@@ -53,28 +63,39 @@ def debian_root(cache: Path, *, containerd: bool = False) -> Path:
     return root
 
 
-def wheels(cache: Path, checkout: Path) -> Path:
-    """Return a folder with the wheels that installing the checkout needs."""
+def wheels(cache: Path, checkout: Path, *, python: str = "", extras: Sequence[str] = ()) -> Path:
+    """Return a folder with the wheels that installing the checkout, with extras, needs.
+
+    They are for another version of Python than this one, such as "3.13", if `python` names it.
+    """
     project = tomllib.loads((checkout / "pyproject.toml").read_text())
     required = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
-    folder = cache / f"wheels-{_digest(sys.version, *required)}"
+    optional = project["project"]["optional-dependencies"]
+    required += [each for extra in extras for each in optional[extra] if not each.startswith("cni-harness[")]
+    folder = cache / f"wheels-{_digest(python or sys.version, *required)}"
     complete = folder.with_suffix(".complete")
     if not complete.exists():
         shutil.rmtree(folder, ignore_errors=True)
-        _pip("download", "--only-binary", ":all:", "--dest", str(folder), *required)
+        _pip("download", "--only-binary", ":all:", *_for(python), "--dest", str(folder), *required)
         complete.touch()
     return folder
 
 
-def pytest_folder(cache: Path, *required: str) -> Path:
-    """Return a folder for PYTHONPATH that has pytest, and other distributions."""
-    folder = cache / "-".join(["pytest", *([_digest(*required)] if required else [])])
+def pytest_folder(cache: Path, *required: str, python: str = "") -> Path:
+    """Return a folder for PYTHONPATH that has pytest, and other distributions; `python` is as for `wheels`."""
+    folder = cache / "-".join(
+        ["pytest", *([_digest(*required)] if required else []), *([f"py{python.replace('.', '')}"] if python else [])]
+    )
     if not folder.exists():
         partial = folder.with_suffix(".partial")
         shutil.rmtree(partial, ignore_errors=True)
-        _pip("install", "--target", str(partial), "pytest", "pytest-timeout", *required)
+        _pip("install", *_for(python), "--target", str(partial), "pytest", "pytest-timeout", *required)
         partial.rename(folder)
     return folder
+
+
+def _for(python: str) -> list[str]:
+    return ["--python-version", python, "--only-binary", ":all:"] if python else []
 
 
 def pack_checkout(checkout: Path, archive: Path) -> None:

@@ -5,10 +5,12 @@ import shutil
 import sys
 import tomllib
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tools.vm.debian import debian_root, pack_checkout, pytest_folder, wheels
+from tools.vm.debian import OF_CONTAINERD, OF_RELEASES, debian_root, pack_checkout, pytest_folder, wheels
+from tools.vm.former import former_packages
 from tools.vm.initramfs import make_initramfs
 from tools.vm.kernel import Kernel
 from tools.vm.machine import Machine
@@ -77,7 +79,7 @@ def _node(kernel: Kernel, arguments: Sequence[str]) -> Machine:
 
 def _package(kernel: Kernel, arguments: Sequence[str]) -> Machine:
     """A Debian with its containerd, where nothing of the project is but the package: tests install and remove it."""
-    machine = _machine("package", kernel, debian_root(_CACHE, containerd=True), "/sbin/init")
+    machine = _machine("package", kernel, debian_root(_CACHE, *OF_CONTAINERD), "/sbin/init")
     project = tomllib.loads((_CHECKOUT / "pyproject.toml").read_text())["project"]
     client = project["optional-dependencies"]["cri"]
     shutil.copytree(pytest_folder(_CACHE, *project["dependencies"], *client), machine.exchange / "pytest")
@@ -85,6 +87,24 @@ def _package(kernel: Kernel, arguments: Sequence[str]) -> Machine:
     shutil.copy2(package, machine.exchange)
     pack_checkout(_CHECKOUT, machine.exchange / "checkout.tar")
     _write_job(machine, "package.sh", "/root/cni-harness", *_PYTEST, "tests/vm/package", *arguments)
+    return machine._replace(parameters=_JOB_OF_SYSTEMD)
+
+
+def _release(debian: str, python: str, kernel: Kernel, arguments: Sequence[str]) -> Machine:
+    """A Debian where nothing of the project is: tests install each of its artefacts, use it and remove it."""
+    machine = _machine(f"release-{debian}", kernel, debian_root(_CACHE, *OF_RELEASES, release=debian), "/sbin/init")
+    required = tomllib.loads((_CHECKOUT / "pyproject.toml").read_text())["project"]["dependencies"]
+    shutil.copytree(pytest_folder(_CACHE, *required, python=python), machine.exchange / "pytest")
+    artefacts = machine.exchange / "artefacts"
+    shutil.copytree(wheels(_CACHE, _CHECKOUT, python=python), artefacts / "wheels")
+    [wheel] = BUILD.glob("wheels/cni_harness-*x86_64.whl")
+    shutil.copy2(wheel, artefacts / "wheels")
+    for pattern in ("cni_harness-*.tar.gz", "cni-harness.pyz", "cni-harness_*.deb"):
+        [artefact] = BUILD.glob(pattern)
+        shutil.copy2(artefact, artefacts)
+    shutil.copytree(former_packages(_CACHE, _CHECKOUT), artefacts / "former")
+    pack_checkout(_CHECKOUT, machine.exchange / "checkout.tar")
+    _write_job(machine, "release.sh", "/root/cni-harness", *_PYTEST, "tests/vm/release", *arguments)
     return machine._replace(parameters=_JOB_OF_SYSTEMD)
 
 
@@ -116,11 +136,13 @@ MACHINES: Final[dict[str, Callable[[Kernel, Sequence[str]], Machine]]] = {
     "node": _node,
     "package": _package,
     "conformance": _conformance,
+    "release-bookworm": partial(_release, "bookworm", "3.11"),
+    "release-trixie": partial(_release, "trixie", "3.13"),
 }
 """The function that makes each machine, given further arguments of pytest."""
 
-ON_REQUEST: Final = {"conformance"}
-"""Machines that take more than an hour: they run only if they are named."""
+ON_REQUEST: Final = {"conformance", "release-bookworm", "release-trixie"}
+"""Machines that take more than an hour, and those of `make release-check`: they run only if they are named."""
 
-KERNELS: Final = {"tests-6.12": "linux-image-6.12-amd64"}
+KERNELS: Final = {"tests-6.12": "linux-image-6.12-amd64", "release-trixie": "linux-image-6.12-amd64"}
 """Packages of kernels, for machines with another kernel than the release's own."""
