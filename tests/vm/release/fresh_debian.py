@@ -14,6 +14,7 @@ RESERVATION = Path("/var/lib/cni/networks/foreign/192.0.2.2")
 # Files and processes of systemd and of whoever logs in, which come and go.
 _PASSING = ("/run/systemd", "/run/udev", "/run/log", "/run/lock", "/run/user", "/run/mount", "/run/dbus", "/run/utmp")
 _SYSTEMS = ("/lib/systemd/", "/usr/lib/systemd/", "(", "[", "ps ", "/sbin/init", "/usr/bin/dbus-daemon", "bash /vm/")
+_PLAIN = ("--no-legend", "--plain")
 # A shell has run these commands for the other tool's pod.
 _FOREIGN = """
 set -e
@@ -78,18 +79,17 @@ class ForeignPod:
 def state() -> set[str]:
     """Return the machine's files, links, rules, mounts, processes and units, each as a line."""
     found = {f"file {line}" for line in files(lambda command: run(*command), "/root")}
-    for path in run("find", "/run", "-xdev", "-printf", "%p %y\n").splitlines():
-        if not path.startswith(_PASSING):
-            found.add(f"file {path}")
+    passing = [word for path in _PASSING for word in ("-path", path, "-prune", "-o")]
+    found |= {f"file {line}" for line in run("find", "/run", "-xdev", *passing, "-printf", "%p %y\n").splitlines()}
     found |= {f"link {line.split()[0]}" for line in run("ip", "-brief", "link").splitlines()}
     found |= {f"nftables {line.strip()}" for line in run("nft", "--stateless", "list", "ruleset").splitlines()}
     found |= {f"mount {line}" for line in run("findmnt", "--raw", "--noheadings", "-o", "TARGET,FSTYPE").splitlines()}
     processes = run("ps", "--ppid", "2", "-p", "2", "--deselect", "-o", "args").splitlines()[1:]
     found |= {f"process {line}" for line in processes if not line.startswith(_SYSTEMS)}
     if os.path.exists("/run/systemd/system"):  # noqa: PTH110 -- a path of systemd's
-        units = run("systemctl", "list-unit-files", "--no-legend", "--plain").splitlines()
-        found |= {f"unit {line.split()[0]}" for line in units}
-        found |= {f"failed {line}" for line in run("systemctl", "--failed", "--no-legend", "--plain").splitlines()}
+        # The files of units are among the files.
+        found |= {f"unit {line}" for line in run("systemctl", "list-units", "--all", *_PLAIN, "cni*").splitlines()}
+        found |= {f"failed {line}" for line in run("systemctl", "--failed", *_PLAIN).splitlines()}
     return found
 
 
