@@ -23,15 +23,23 @@ def built_package() -> Path:
 
 def older_package(folder: Path) -> Path:
     """Build a package of the last version before "one pod": with no file, and with that version's answers to dpkg."""
-    control = folder / "older/DEBIAN"
+    return _empty_package(folder, "0.1.0", "set -e; py3clean -p cni-harness")
+
+
+def refusing_package(folder: Path) -> Path:
+    """Build a package of a later version that refuses to be replaced."""
+    return _empty_package(folder, "9.0-1", '[ "$1" != upgrade ]')
+
+
+def _empty_package(folder: Path, number: str, prerm: str) -> Path:
+    control = folder / number / "DEBIAN"
     control.mkdir(parents=True)
-    fields = {"Package": "cni-harness", "Version": "0.1.0", "Architecture": "all", "Maintainer": "nobody"}
-    (control / "control").write_text(
-        "".join(f"{key}: {value}\n" for key, value in (fields | {"Description": "-"}).items())
-    )
-    (control / "prerm").write_text("#!/bin/sh\nset -e\npy3clean -p cni-harness\n")
+    fields = {"Package": "cni-harness", "Version": number, "Architecture": "all", "Maintainer": "nobody"}
+    fields["Description"] = "-"
+    (control / "control").write_text("".join(f"{key}: {value}\n" for key, value in fields.items()))
+    (control / "prerm").write_text(f"#!/bin/sh\n{prerm}\n")
     (control / "prerm").chmod(0o755)
-    package = folder / "cni-harness_0.1.0_all.deb"
+    package = folder / f"cni-harness_{number}_all.deb"
     subprocess.run(["dpkg-deb", "--build", control.parent, package], stdout=subprocess.DEVNULL, check=True)
     return package
 

@@ -5,7 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.debian_package import BIN_DIR, REMOVE, built_package, downgrades, files, install, older_package, version
+from tests.debian_package import (
+    BIN_DIR,
+    REMOVE,
+    built_package,
+    downgrades,
+    files,
+    install,
+    older_package,
+    refusing_package,
+    version,
+)
 from tests.nodes import BARE_PATH
 from tests.runtime.containerd import Containerd
 from tests.runtime.node import RuntimeNode
@@ -119,6 +129,16 @@ def test_downgrade_is_refused_while_newer_pods_exist(packaged_node: PackagedNode
         node.run(line.split())
     node.run(by_apt)
     assert version(node.printed) == "ii 0.1.0"
+
+
+def test_downgrade_that_a_later_version_refuses_is_refused_by_this_one_too(packaged_node: PackagedNode) -> None:
+    """The installed version is asked first by dpkg, then the one that is to replace it."""
+    node = packaged_node
+    node.run(["dpkg", "--install", refusing_package(node.folder)])
+
+    by_dpkg, _ = downgrades(built_package())
+    assert node.run(by_dpkg, check=False).returncode != 0
+    assert version(node.printed) == "ii 9.0-1"
 
 
 REFUSED = """\
