@@ -41,8 +41,8 @@ def _decoded(text: str, members: Callable[[list[tuple[str, Any]]], object]) -> o
         return json.loads(
             text, object_pairs_hook=members, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_of_64_bits
         )
-    except RecursionError as error:
-        raise ValueError(str(error)) from None
+    except RecursionError:  # its words differ between versions of Python
+        raise ValueError("too many levels of nesting") from None
 
 
 def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -98,7 +98,7 @@ def test_missing_cached_result_is_none_without_a_warning(cache: ResultCache, war
         ("", "Expecting value"),
         ("\0" * 100, "Expecting value"),
         (LIBCNI_FILE[:100], "Unterminated string"),
-        ("[" * 100_000, "recursion"),
+        ("[" * 100_000, "too many levels"),
         ("null", "expected an object"),
         (LIBCNI_FILE.replace("8080", "NaN"), "NaN is not a number of JSON"),
         (LIBCNI_FILE.replace("cniCacheV1", "cniCacheV9"), 'kind: expected "cniCacheV1", got "cniCacheV9"'),
