@@ -13,6 +13,7 @@ REST_JOBS ?= 6
 RUNTIME_JOBS ?= 2
 PYTEST_ARGS ?=
 VM_ARGS ?=
+PYTHONS_ARGS ?=
 MATRIX_LISTS ?= $(addprefix --conf tests/conformance/networks/,$(addsuffix .conflist,bridge ptp macvlan tap host-device static loopback noop languages/shell-ptp))
 # A folder of executables that make reports examines instead of the usual ones, and the project's name.
 REPORT_DIR ?=
@@ -77,7 +78,7 @@ ETCD := build/etcd
 
 # Targets install packages, and apt works for one at a time.
 .NOTPARALLEL:
-.PHONY: help up down test test-rest test-all test-runtimes test-vm test-kubernetes release-check lint bench matrix reports soak docs pictures man stubs install wheels zipapp deb image release release-files venv test-venv clean needs \
+.PHONY: help up down test test-rest test-all test-runtimes test-vm test-kubernetes test-pythons release-check lint bench matrix reports soak docs pictures man stubs install wheels zipapp deb image release release-files venv test-venv clean needs \
 	test-needs rest-needs bench-needs runtime-needs wheel-needs deb-needs image-needs vm-needs kubernetes-needs
 
 help: ## this list
@@ -108,6 +109,10 @@ test-vm: $(TESTABLE) deb | vm-needs ## boot Debian's own kernel: tests that want
 
 test-kubernetes: $(TESTABLE) kubernetes-needs ## tests with a real kube-apiserver, of the folder KUBEBUILDER_ASSETS; results in build/junit-kubernetes.xml and build/kubernetes
 	$(ELSEWHERE) $(if $(ROOT),--usr $(ETCD)) $(RUN)/python -m pytest tests/kubernetes --junitxml build/junit-kubernetes.xml $(PYTEST_ARGS)
+
+test-pythons: $(TESTABLE) ## unit tests with Python 3.13 and 3.14, of Debian 13 and 14; results in build/junit-python-VERSION.xml
+	tools/need.sh mmdebstrap=mmdebstrap
+	$(RUN)/python -m tools.pythons $(PYTHONS_ARGS) $(TEST_NEEDS)
 
 release-check: $(TESTABLE) zipapp deb | vm-needs ## install, upgrade and remove wheel, sdist, zipapp and deb on a fresh Debian 12 and 13; hours without KVM
 	rm -f build/cni_harness-*.tar.gz
