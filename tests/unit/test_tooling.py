@@ -198,7 +198,16 @@ def test_make_install_writes_plugins_and_a_list_into_the_default_folders(checkou
 def test_help_names_every_target_for_people(checkout: Checkout) -> None:
     targets = {line.split()[1] for line in checkout.make("help").stdout.splitlines()}
 
-    tests = {"test", "test-rest", "test-all", "test-runtimes", "test-vm", "test-kubernetes", "test-pythons", "release-check"}
+    tests = {
+        "test",
+        "test-rest",
+        "test-all",
+        "test-runtimes",
+        "test-vm",
+        "test-kubernetes",
+        "test-pythons",
+        "release-check",
+    }
     pages = {"docs", "man", "pictures"}
     others = {"lint", "bench", "matrix", "reports", "soak", "stubs", "install", "venv", "clean"}
     packages = {"wheels", "zipapp", "deb", "image", "release"}

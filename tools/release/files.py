@@ -21,7 +21,7 @@ _BUILT: Final = (
     "wheels/cni_harness-{version}-*_x86_64.whl",
     "wheels/cni_harness-{version}-*_aarch64.whl",
     "cni-harness.pyz",
-    "cni-harness_{version}_*.deb",
+    "cni-harness_{version}-*.deb",
     "cni-harness-image-{version}.tar",
 )
 _SDIST: Final = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"

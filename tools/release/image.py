@@ -53,6 +53,7 @@ def main() -> int:
     """Build it, and print its path. Raises OSError, subprocess.CalledProcessError, ValueError without one package."""
     [package] = BUILD.glob("cni-harness_*.deb")
     _, version, architecture = package.stem.split("_")
+    version = version.partition("-")[0]  # without Debian's revision
     path = BUILD / f"cni-harness-image-{version}.tar"
     with TemporaryDirectory(prefix="cni-harness-image-") as folder:
         root = Path(folder, "root")
