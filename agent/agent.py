@@ -30,7 +30,7 @@ _FAMILY_AND_IFINDEX: Final = struct.Struct("=B3xi")
 
 
 class Options(NamedTuple):
-    """What users set for the agent of one node."""
+    """The settings of the agent of one node."""
 
     node: str
     """The name of its Node."""
@@ -77,7 +77,7 @@ class Agent(Closing):
         return difference
 
     def follow(self, judgement: Judgement, changed: Iterable[str]) -> list[str]:
-        """Change what leads to some nodes, without a look at all of the kernel's state; return refusals in words.
+        """Change the ways to some nodes, without a look at all of the kernel's state; return refusals in words.
 
         That does for changes of other nodes after `reconcile`. Raises NetlinkError.
         """
@@ -157,7 +157,7 @@ class _Expected:
         is_planned = tunnel is not None and interface in tunnel.addresses
         return is_planned != is_new and not (is_new and interface.is_link_local)
 
-    def _is_unplanned(self, route: KernelRoute, is_new: bool) -> bool:  # noqa: FBT001 -- what the message says
+    def _is_unplanned(self, route: KernelRoute, is_new: bool) -> bool:  # noqa: FBT001 -- a kind of message
         if route.table != RT_TABLE_MAIN:
             return False
         if route.protocol != PROTOCOL:

@@ -62,7 +62,7 @@ class Change(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """What is to be changed, in this order, and what keeps the kernel from being as planned."""
+    """The changes, in this order, that make the kernel's state that of the plan, and the problems that remain."""
 
     tunnel: str
     """The sign for the tunnel's link, "" if it is as planned."""
@@ -116,7 +116,7 @@ class Kernel:
         return Difference(sign, changes + route_changes, problems)
 
     def apply(self, plan: Plan) -> Difference:
-        """Make the kernel's state that of the plan, and return what was different. Raises NetlinkError.
+        """Make the kernel's state that of the plan, and return the differences before. Raises NetlinkError.
 
         A change that the kernel refuses is a problem, and the others are made.
         """
@@ -134,7 +134,7 @@ class Kernel:
         return Difference(sign, difference.changes, difference.problems + refused)
 
     def change_ways(self, before: Ways | None, after: Ways | None) -> list[str]:
-        """Change what leads to one node without a look at the kernel; return the first refusals in words.
+        """Change the ways to one node without a look at the kernel; return the first refusals in words.
 
         The tunnel's link has to be there, as `apply` has made it. Raises NetlinkError.
         """

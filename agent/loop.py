@@ -55,7 +55,7 @@ class _Loop:
         self._read = 0.0
         self._due = dict.fromkeys(agents, math.inf)
         self._refused: dict[Agent, list[str]] = {}
-        """What the kernel refused at the last change."""
+        """The kernel's refusals at the last change."""
 
     def pause(self) -> float:
         """Return the seconds until something is to be done."""
@@ -73,7 +73,7 @@ class _Loop:
             self._due[agent] = min(self._due[agent], monotonic() + GATHER)
 
     def work(self) -> None:
-        """Do what is to be done now."""
+        """Read the Nodes, and have agents compare, if it is time."""
         now = monotonic()
         if self._read <= now:
             self._read = math.inf

@@ -1,7 +1,7 @@
 """The nodes of a cluster, as their Node objects tell, and which of their claims an agent follows.
 
-Whoever may change a Node could draw the traffic of others to itself. So each range and address is judged, and a Node
-that is younger than another one cannot take what the older one has. The node of the agent itself comes before all.
+Whoever may change a Node could draw the traffic of others to itself. So each range and address is judged. A younger
+Node cannot take a range or an address of an older one, and the agent's own node comes before all.
 """
 
 import ipaddress
@@ -29,7 +29,7 @@ _FORBIDDEN: Final = {
 
 
 class ClusterNode(NamedTuple):
-    """What a Node object says: an untrusted text for each value."""
+    """The claims of a Node object, each an untrusted text."""
 
     name: str
     created: str
@@ -129,7 +129,7 @@ class _Spans:
 
 
 class _Taken:
-    """What nodes before have: ranges and addresses, by the IP version."""
+    """The ranges and addresses of the nodes judged so far, by the IP version."""
 
     def __init__(self, cluster_cidrs: Sequence[Network]) -> None:
         self._cluster_cidrs = cluster_cidrs

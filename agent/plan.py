@@ -1,6 +1,6 @@
-"""What leads from this node to the ranges of all others: a direct route to each, or one through a tunnel.
+"""The ways from this node to the ranges of all others: a direct route to each, or one through a tunnel.
 
-The plan is a function of the judged nodes and of what the kernel says about their addresses; it changes nothing.
+The plan is a function of the judged nodes and of the links that lead to their addresses; it changes nothing.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ class Backend(Enum):
 
 
 class Underlay(NamedTuple):
-    """What the kernel says about the nodes' addresses."""
+    """The links of this node that matter to the plan."""
 
     own: Mapping[Address, Link]
     """The links that have this node's addresses."""
@@ -62,7 +62,7 @@ class Tunnel(NamedTuple):
 
 
 class Ways(NamedTuple):
-    """What leads to one other node."""
+    """The ways to one other node."""
 
     hops: dict[Network, Hop]
     neighbours: dict[Address, str]

@@ -109,7 +109,7 @@ class ManifestNodes:
 
     @property
     def problems(self) -> list[str]:
-        """Return what is wrong with files."""
+        """Return the faults of files."""
         return list(self._flaws.values())
 
     def close(self) -> None:

@@ -146,7 +146,9 @@ def test_debian_changelog_has_the_time_of_the_build(tmp_path: Path, monkeypatch:
     write_documents(tmp_path, "1.2.3", [])
 
     folder = tmp_path / "usr/share/doc/cni-harness"
-    changelog = subprocess.run(["zcat", folder / "changelog.gz"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    changelog = subprocess.run(
+        ["zcat", folder / "changelog.Debian.gz"], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
     assert changelog.endswith("  Sun, 09 Sep 2001 01:46:40 -0000\n")
 
 
