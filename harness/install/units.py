@@ -16,6 +16,8 @@ from launch.installation import DEFAULT_SOCKET, command
 UNIT_DIR: Final = Path("/etc/systemd/system")
 
 _NAME: Final = "cni-harness"
+SOCKET_FOLDERS: Final = (Path("/run/cni-harness"), Path("/run/cni"))
+"""Those that systemd makes for the sockets, and leaves."""
 _SOCKET: Final = f"{_NAME}.socket"
 _SERVICE: Final = f"{_NAME}.service"
 
@@ -163,6 +165,9 @@ def disabled(files: Sequence[Path]) -> Iterator[None]:
     yield
     if known:
         run("systemctl", "daemon-reload")
+        for folder in SOCKET_FOLDERS:
+            with suppress(OSError):  # it is gone, or another program's files are in it
+                folder.rmdir()
 
 
 def _quoted(argument: str) -> str:

@@ -36,6 +36,7 @@ def unit_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of systemd's units, with ours in it."""
     folder = tmp_path / "units"
     monkeypatch.setattr(units, "UNIT_DIR", folder)
+    monkeypatch.setattr(units, "SOCKET_FOLDERS", (tmp_path / "sockets", tmp_path / "shared", tmp_path / "absent"))
     install(units.units(folder), tmp_path / "state")
     return folder
 
@@ -152,6 +153,19 @@ def test_units_are_disabled_before_removal_and_reloaded_after(told: Path) -> Non
         assert told.read_text().splitlines() == ["disable --now cni-harness.socket cni-harness.service"]
 
     assert told.read_text().splitlines()[1:] == ["daemon-reload"]
+
+
+@pytest.mark.usefixtures("told")
+def test_folders_of_sockets_are_removed_with_the_units_if_they_are_empty(tmp_path: Path) -> None:
+    (tmp_path / "sockets").mkdir()
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "others.sock").touch()
+
+    with disabled([units.UNIT_DIR / "cni-harness.socket"]):
+        assert (tmp_path / "sockets").exists()
+
+    assert not (tmp_path / "sockets").exists()
+    assert (tmp_path / "shared" / "others.sock").exists()
 
 
 @pytest.mark.parametrize(
