@@ -8,41 +8,69 @@ from fast_stdlib.typing import TYPE_CHECKING, Collection, Final, Sequence
 from firewall import masquerade_iptables, masquerade_nft, masquerade_reference
 from firewall.iptables_program import find
 from firewall.owner import Owner
-from firewall.tables import Interface, Tables
+from firewall.tables import Interface, Network, Tables
 from skel.steps import Steps
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from firewall.tables import Backend, Leftovers
 
+    class MasqueradeBackend(Backend[Sequence[Interface]], Protocol):
+        """A backend that leaves the source address of packets to `exceptions` as it is."""
+
+        def apply(
+            self, tables: Tables, owner: Owner, subject: Sequence[Interface], exceptions: Sequence[Network] = (), /
+        ) -> None:
+            """Make the rules. Existing rules stay; another owner's leftover elements are replaced."""
+
+        def holds(
+            self, tables: Tables, owner: Owner, subject: Sequence[Interface], exceptions: Sequence[Network] = (), /
+        ) -> bool:
+            """Tell whether the owner's rules are complete and in force, with these exceptions."""
+
+
 _DEFAULT: Final = "nftables"
-_BACKENDS: "Final[dict[str, Backend[Sequence[Interface]]]]" = {
+_BACKENDS: "Final[dict[str, MasqueradeBackend]]" = {
     _DEFAULT: masquerade_nft,
     "iptables": masquerade_iptables,
 }
 _ALL: "Final[tuple[Leftovers[Sequence[Interface]], ...]]" = (*_BACKENDS.values(), masquerade_reference)
 
 
-def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface], backend: str | None = None) -> None:
-    """Masquerade traffic from `addresses` to anywhere but their subnets and multicast. Raises OSError."""
-    _BACKENDS[backend or _DEFAULT].apply(tables, owner, addresses)
+def apply(
+    tables: Tables,
+    owner: Owner,
+    addresses: Sequence[Interface],
+    backend: str | None = None,
+    exceptions: Sequence[Network] = (),
+) -> None:
+    """Masquerade traffic from `addresses` to anywhere but their subnets, multicast and `exceptions`. Raises OSError."""
+    _BACKENDS[backend or _DEFAULT].apply(tables, owner, addresses, exceptions)
 
 
 def repair(
-    tables: Tables, owner: Owner, addresses: Sequence[Interface], backend: str | None = None, *, by_reference: bool
+    tables: Tables,
+    owner: Owner,
+    addresses: Sequence[Interface],
+    backend: str | None = None,
+    exceptions: Sequence[Network] = (),
+    *,
+    by_reference: bool,
 ) -> None:
     """Put back the missing rules of `apply`, or those that the reference made of the same arguments. Raises OSError.
 
-    Rules in order stay as they are. Without `backend` the reference uses iptables, or nftables if the programs of
-    iptables are missing.
+    The reference knows no exceptions. Rules in order stay as they are. Without `backend` the reference uses iptables,
+    or nftables if the programs of iptables are missing.
     """
     if by_reference and not backend:
         backend = "iptables" if find("iptables", tables.environ) else "nftables"
     if backend == "iptables":
-        masquerade_iptables.apply(tables, owner, addresses, repairs=True)
+        masquerade_iptables.apply(tables, owner, addresses, () if by_reference else exceptions, repairs=True)
     elif by_reference:
         masquerade_reference.repair(tables, owner, addresses)
     else:
-        apply(tables, owner, addresses, backend)
+        apply(tables, owner, addresses, backend, exceptions)
 
 
 def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) -> None:
@@ -56,14 +84,23 @@ def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) ->
 
 
 def holds(
-    tables: Tables, owner: Owner, addresses: Sequence[Interface], optional: Collection[Interface] = ()
+    tables: Tables,
+    owner: Owner,
+    addresses: Sequence[Interface],
+    optional: Collection[Interface] = (),
+    exceptions: Sequence[Network] = (),
 ) -> list[Interface]:
-    """Return the addresses that nothing masquerades. Raises OSError.
+    """Return the addresses that nothing masquerades, or with other exceptions than these. Raises OSError.
 
     A later plugin may have added addresses, which are never masqueraded. The caller names these as `optional`: they
     are left out, as long as any other address is masqueraded.
     """
-    missing = [each for each in addresses if not any(backend.holds(tables, owner, [each]) for backend in _ALL)]
+
+    def is_held(address: Interface) -> bool:
+        by_own = any(backend.holds(tables, owner, [address], exceptions) for backend in _BACKENDS.values())
+        return by_own or masquerade_reference.holds(tables, owner, [address])
+
+    missing = [each for each in addresses if not is_held(each)]
     return missing if len(missing) == len(addresses) else [each for each in missing if each not in optional]
 
 

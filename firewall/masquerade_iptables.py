@@ -2,7 +2,7 @@
 
 Either suite can take over the other's rules. Each container has one chain, named by a hash. Each address of all its
 interfaces has a jump to that chain. The rules are made by the iptables programs, because iptables may not understand
-rules that are made in another way.
+rules that are made in another way. The reference has no exceptions: their rules name the address, and go with it.
 
 Everything happens in the network namespace of the calling thread, which is also the socket's.
 """
@@ -35,26 +35,34 @@ class _Wanted(NamedTuple):
 
     jumps: list[str]
     subnets: list[str]
+    exceptions: list[str]
     everything: str
 
     def missing(self, present: Collection[str], jumps: Collection[str]) -> list[str]:
         """Return the changes that add the rules that are not among these of the chain, and of POSTROUTING."""
         return [
-            # Rules for subnets must come before the rule for everything.
-            *(f"-I {rule}" for rule in self.subnets if rule not in present),
+            # Rules for subnets and exceptions must come before the rule for everything.
+            *(f"-I {rule}" for rule in (*self.subnets, *self.exceptions) if rule not in present),
             *(f"-A {rule}" for rule in (self.everything,) if rule not in present),
             *(f"-A {jump}" for jump in self.jumps if jump not in jumps),
         ]
 
 
-def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface], *, repairs: bool = False) -> None:
-    """Masquerade traffic from `addresses` to anywhere but their subnets and multicast. Raises IptablesError.
+def apply(
+    tables: Tables,
+    owner: Owner,
+    addresses: Sequence[Interface],
+    exceptions: Sequence[Network] = (),
+    *,
+    repairs: bool = False,
+) -> None:
+    """Masquerade traffic from `addresses` to anywhere but their subnets, multicast and `exceptions`.
 
     All rules of a family are made at once, or none. Existing rules stay. An ADD makes the container's chain anew if
-    other interfaces have no rules there; with `repairs`, only missing rules are made.
+    other interfaces have no rules there; with `repairs`, only missing rules are made. Raises IptablesError.
     """
     chain = chain_name(_PREFIX, owner.network, owner.container_id)
-    for family, wanted in _wanted(chain, owner, addresses):
+    for family, wanted in _wanted(chain, owner, addresses, exceptions):
         program = program_with(tables, family, _TABLE, chain)
         present = _jumps(program, chain) if program else []
         # Rules of the container's other interfaces stay.
@@ -80,16 +88,22 @@ def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) ->
             _remove(tables, program, family, chain, addresses)
 
 
-def holds(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> bool:
+def holds(tables: Tables, owner: Owner, addresses: Sequence[Interface], exceptions: Sequence[Network] = ()) -> bool:
     """Tell whether the container's chain has its rules and a jump to it, as far as the kernel counts them.
 
     Current iptables keeps its rules in nftables, so one look-up by name and family is enough. A program is run only
-    if the kernel has a nat table of the older iptables. It looks for the chain alone. Raises IptablesError,
-    NetlinkError.
+    if the kernel has a nat table of the older iptables, or for exceptions, whose rules are compared. It looks for the
+    chain alone otherwise. Raises IptablesError, NetlinkError.
     """
     chain = chain_name(_PREFIX, owner.network, owner.container_id)
     versions = {address.version for address in addresses}
-    return all(_is_whole(tables, family, chain) for family in FAMILIES if family.version in versions)
+    if not all(_is_whole(tables, family, chain) for family in FAMILIES if family.version in versions):
+        return False
+    for family, wanted in _wanted(chain, owner, addresses, exceptions):
+        program = program_with(tables, family, _TABLE, chain) if wanted.exceptions else None
+        if program and not set(wanted.exceptions).issubset(rules(program, _TABLE, chain)):
+            return False
+    return True
 
 
 def collect(tables: Tables, network: str, valid: Collection[Owner]) -> None:
@@ -118,7 +132,9 @@ def collect(tables: Tables, network: str, valid: Collection[Owner]) -> None:
         raise IptablesError(errno.EIO, "; ".join(failures))
 
 
-def _wanted(chain: str, owner: Owner, addresses: Sequence[Interface]) -> Iterator[tuple[Family, _Wanted]]:
+def _wanted(
+    chain: str, owner: Owner, addresses: Sequence[Interface], exceptions: Sequence[Network]
+) -> Iterator[tuple[Family, _Wanted]]:
     """Yield each family that has addresses, with its rules."""
     comment = f'-m comment --comment "{escaped(_comment(owner))}"'
     for family in FAMILIES:
@@ -129,6 +145,13 @@ def _wanted(chain: str, owner: Owner, addresses: Sequence[Interface]) -> Iterato
                 _Wanted(
                     jumps=[f"POSTROUTING -s {host_network(each)} {comment} -j {chain}" for each in own],
                     subnets=list(dict.fromkeys(f"{chain} -d {each.network} {comment} -j ACCEPT" for each in own)),
+                    exceptions=[
+                        # RETURN: other programs may translate the address.
+                        f"{chain} {_from(each)}-d {exception} {comment} -j RETURN"
+                        for each in own
+                        for exception in dict.fromkeys(exceptions)
+                        if exception.version == family.version
+                    ],
                     everything=f"{chain} ! -d {_MULTICAST[family.version]} {comment} -j MASQUERADE",
                 ),
             )
@@ -165,8 +188,18 @@ def _removal(program: Program, chain: str, addresses: Collection[Interface]) -> 
         return []
     others = [source.network_address for jump, source in sources.items() if source and jump not in jumps]
     unused = tuple(f" -d {subnet}" for subnet in own if not any(address in subnet for address in others))
-    own_rules = [rule for rule in rules(program, _TABLE, chain) if rule.partition(" -m ")[0].endswith(unused)]
+    sources_of_own = tuple(f"{chain} {_from(address)}" for address in addresses)
+    own_rules = [
+        rule
+        for rule in rules(program, _TABLE, chain)
+        if rule.partition(" -m ")[0].endswith(unused) or rule.startswith(sources_of_own)
+    ]
     return deletions + [f"-D {rule}" for rule in own_rules]
+
+
+def _from(address: Interface) -> str:
+    """Return the match of an address in the rules of its exceptions."""
+    return f"-s {host_network(address)} "
 
 
 def _source(jump: str) -> Network | None:

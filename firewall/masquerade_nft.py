@@ -20,15 +20,18 @@ lists the addresses of each: DEL finds them without a result of ADD.
 
 A subnet's objects are made with its first address and removed with its last, the table with its last subnet. If other
 programs flush or delete rules and chains, the next address restores them.
+
+Addresses with exceptions have a map, a counter and a chain of their own, `subnet-10.88.0.0-16-HASH`. In the rule,
+`ip daddr != @except-10.88.0.0-16-HASH` is before the counter. HASH is that of the list, so a network with a new list of
+exceptions gets new objects, and earlier addresses keep theirs. The set of owners has `10.88.0.5/16-HASH`.
 """
 
 import errno
 from collections import defaultdict
-from ipaddress import ip_interface
 
 from fast_stdlib.contextlib import suppress
 from fast_stdlib.typing import Collection, Final, Iterable, Mapping, Sequence
-from firewall.masquerade_table import OBJECTS_PER_SUBNET, SeenMasquerade, Subnets, interface_of, name_of
+from firewall.masquerade_table import PodAddress, SeenMasquerade, Subnet, Subnets, digest_of, intervals
 from firewall.owner import Owner
 from firewall.tables import COMMENT_MAX, OWNERS, Interface, Network, Tables, attempts, owner_key
 from netlink.nft_transaction import Transaction
@@ -41,16 +44,18 @@ _MORE: Final = "..."
 """Replaces a list of addresses that is too long for the comment of an owner's element: search all elements."""
 
 
-def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
-    """Masquerade traffic from `addresses` to anywhere but their subnets and multicast. Raises NetlinkError.
+def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface], exceptions: Sequence[Network] = ()) -> None:
+    """Masquerade traffic from `addresses` to anywhere but their subnets, multicast and `exceptions`.
 
-    Existing rules stay. Another owner's leftover element for one of `addresses` is replaced.
+    Existing rules stay. Another owner's leftover element for one of `addresses` is replaced, and an element with other
+    exceptions. Raises NetlinkError.
     """
     if not addresses:
         return
     doing = f"masquerade {', '.join(map(str, addresses))}"
     wanted = {
-        address: Element(address.ip.packed, owner.label(), counter=name_of(address.network)) for address in addresses
+        each: Element(each.address.ip.packed, owner.label(), counter=each.subnet.name)
+        for each in _with_exceptions(addresses, exceptions)
     }
     netfilter = tables.netfilter()
     subnets = Subnets(netfilter)
@@ -60,9 +65,9 @@ def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
         is_damaged = has_lost or not all(subnets.is_whole(*each) for each in seen.chains.items())
         transaction = subnets.table.transaction()
         if is_damaged:
-            subnets.restore(transaction, seen)
+            subnets.restore(transaction, seen, _by_digest(exceptions))
         # More objects than those of these subnets and the set of owners: another subnet may have the address, too.
-        if seen.uses is not None and (is_damaged or seen.uses != OBJECTS_PER_SUBNET * len(seen.chains) + 1):
+        if seen.uses is not None and (is_damaged or seen.uses != sum(each.objects for each in seen.chains) + 1):
             for name, element in subnets.elsewhere(wanted):
                 transaction.delete_elements(name, [element])
         _add(transaction, owner, wanted, seen)
@@ -86,7 +91,7 @@ def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) ->
     doing = f"stop masquerading {', '.join(map(str, addresses)) or owner.label()}"
     netfilter = tables.netfilter()
     subnets = Subnets(netfilter)
-    known = dict.fromkeys(addresses)
+    known = dict.fromkeys(map(PodAddress, addresses))
     is_removable = True
     for _ in attempts(doing):
         seen = SeenMasquerade(netfilter, owner, known)
@@ -94,10 +99,10 @@ def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) ->
         if not told.keys() <= known.keys():
             known |= told
             continue
-        owned = [address for address, element in seen.elements.items() if element.comment == owner.label()]
+        owned = [each for each, element in seen.elements.items() if element.comment == owner.label()]
         transaction = subnets.table.transaction()
-        for address in owned:
-            transaction.delete_elements(name_of(address.network), [seen.elements[address]])
+        for each in owned:
+            transaction.delete_elements(each.subnet.name, [seen.elements[each]])
         if seen.listed:
             transaction.delete_elements(OWNERS, [seen.listed])
         emptied = _emptied(seen, owned) if is_removable else []
@@ -115,15 +120,16 @@ def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) ->
             is_removable = False  # other rules use the subnet's objects
 
 
-def holds(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> bool:
+def holds(tables: Tables, owner: Owner, addresses: Sequence[Interface], exceptions: Sequence[Network] = ()) -> bool:
     """Tell whether `apply` is in force for `addresses` and `owner`, rules included. Raises NetlinkError."""
     netfilter = tables.netfilter()
-    subnets, seen = Subnets(netfilter), SeenMasquerade(netfilter, owner, addresses, chains=True)
+    wanted = _with_exceptions(addresses, exceptions)
+    subnets, seen = Subnets(netfilter), SeenMasquerade(netfilter, owner, wanted, chains=True)
     return all(
         (element := seen.elements.get(each))
         and element.comment == owner.label()
-        and subnets.is_whole(each.network, seen.chains[each.network])
-        for each in addresses
+        and subnets.is_whole(each.subnet, seen.chains[each.subnet])
+        for each in wanted
     )
 
 
@@ -149,9 +155,9 @@ def masqueraded(tables: Tables) -> list[tuple[Interface, Owner]]:
     """
     subnets = Subnets(tables.netfilter())
     elements = [
-        (interface_of(element, network), element.comment)
-        for network in subnets.listed()
-        for element in subnets.table.elements(name_of(network))
+        (PodAddress.from_element(element, subnet).address, element.comment)
+        for subnet in subnets.listed()
+        for element in subnets.table.elements(subnet.name)
     ]
     owners = [(address, Owner.from_label(label)) for address, label in elements]
     return [(address, owner) for address, owner in owners if owner]
@@ -165,23 +171,36 @@ def _remove_unused(tables: Tables) -> None:
     for _ in attempts(doing):
         generation = table.generation()
         counters = subnets.counters(subnets.listed())
-        in_use = {owner_key(element.comment) for network in counters for element in table.elements(name_of(network))}
+        in_use = {owner_key(element.comment) for subnet in counters for element in table.elements(subnet.name)}
         transaction = table.transaction()
         for listed in table.elements(OWNERS):
             if listed.key not in in_use:
                 transaction.delete_elements(OWNERS, [listed])
-        unused = [network for network, count in counters.items() if not count]
+        unused = [subnet for subnet, count in counters.items() if not count]
         if unused or not counters:
             subnets.remove(transaction, unused)
         if not transaction.messages or table.try_commit(transaction, doing, generation=generation):
             break
 
 
-def _add(transaction: Transaction, owner: Owner, wanted: Mapping[Interface, Element], seen: SeenMasquerade) -> None:
-    for address, element in wanted.items():
-        if seen.elements.get(address) == element:
+def _by_digest(exceptions: Sequence[Network]) -> dict[str, list[Element]]:
+    """Return the intervals of each family by their hash; "" for none."""
+    both = [intervals(exceptions, version) for version in (4, 6)]
+    return {digest_of(elements): elements for elements in both}
+
+
+def _with_exceptions(addresses: Iterable[Interface], exceptions: Sequence[Network]) -> list[PodAddress]:
+    if not exceptions:
+        return list(map(PodAddress, addresses))
+    digests = {version: digest_of(intervals(exceptions, version)) for version in (4, 6)}
+    return [PodAddress(address, digests[address.version]) for address in addresses]
+
+
+def _add(transaction: Transaction, owner: Owner, wanted: Mapping[PodAddress, Element], seen: SeenMasquerade) -> None:
+    for each, element in wanted.items():
+        if seen.elements.get(each) == element:
             continue
-        if address in seen.elements:
+        if each in seen.elements:
             transaction.delete_elements(element.counter, [element])
         transaction.add_elements(element.counter, [element])
     listed = _listing(owner, wanted, seen.listed)
@@ -191,33 +210,33 @@ def _add(transaction: Transaction, owner: Owner, wanted: Mapping[Interface, Elem
         transaction.add_elements(OWNERS, [listed])
 
 
-def _listing(owner: Owner, addresses: Iterable[Interface], present: Element | None) -> Element:
-    """Return the element that lists the owner's addresses, including the addresses of `present`."""
+def _listing(owner: Owner, addresses: Iterable[PodAddress], present: Element | None) -> Element:
+    """Return the element that lists the owner's addresses, including those of `present` with their exceptions."""
     already = present.comment.split() if present else []
     comment = " ".join(dict.fromkeys([*already, *map(str, addresses)]))
     return Element(owner_key(owner.label()), comment if len(comment) <= COMMENT_MAX and _MORE not in already else _MORE)
 
 
-def _told(subnets: Subnets, owner: Owner, listed: Element | None) -> dict[Interface, None]:
+def _told(subnets: Subnets, owner: Owner, listed: Element | None) -> dict[PodAddress, None]:
     """Return the addresses that an owner's element lists."""
     if listed is None:
         return {}
     if listed.comment == _MORE:
         return {
-            interface_of(element, network): None
-            for network in subnets.listed()
-            for element in subnets.table.elements(name_of(network), owner.label())
+            PodAddress.from_element(element, subnet): None
+            for subnet in subnets.listed()
+            for element in subnets.table.elements(subnet.name, owner.label())
         }
-    told: dict[Interface, None] = {}
+    told: dict[PodAddress, None] = {}
     for each in listed.comment.split():
         with suppress(ValueError):  # written by another program
-            told[ip_interface(each)] = None
+            told[PodAddress.from_text(each)] = None
     return told
 
 
-def _emptied(seen: SeenMasquerade, owned: Iterable[Interface]) -> list[Network]:
+def _emptied(seen: SeenMasquerade, owned: Iterable[PodAddress]) -> list[Subnet]:
     """Return the subnets that have no other elements than `owned`."""
-    going: dict[Network, int] = defaultdict(int)
-    for address in owned:
-        going[address.network] += 1
-    return [network for network, count in seen.counters.items() if count is not None and count == going[network]]
+    going: dict[Subnet, int] = defaultdict(int)
+    for each in owned:
+        going[each.subnet] += 1
+    return [subnet for subnet, count in seen.counters.items() if count is not None and count == going[subnet]]

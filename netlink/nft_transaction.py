@@ -21,7 +21,7 @@ _NEW_OBJECT, _DEL_OBJECT = 18, 20
 _NLM_F_NONREC = 0x100  # of a deletion: refuse (EBUSY) unless empty
 _VERDICT_TYPE = 0xFFFFFF00 - (1 << 32)
 _KEY_BYTE_ORDER, _VALUE_BYTE_ORDER = 0, 1  # NFTNL_UDATA_SET_*BYTEORDER
-_MAP, _OBJECT_MAP = 1 << 3, 1 << 6  # NFT_SET_MAP, NFT_SET_OBJECT
+_INTERVALS, _MAP, _OBJECT_MAP = 1 << 2, 1 << 3, 1 << 6  # NFT_SET_INTERVAL, NFT_SET_MAP, NFT_SET_OBJECT
 _COUNTER = 1  # NFT_OBJECT_COUNTER
 _MOST_ELEMENTS = 128
 """In one message: the list of them is an attribute of less than 64 KiB, and an element has less than 500 bytes."""
@@ -128,9 +128,12 @@ class Transaction:
         if value:
             attributes += [(3, _MAP), (6, value.number), (7, value.length)]
             orders += struct.pack("=BBI", _VALUE_BYTE_ORDER, 4, value.byte_order)
-        attributes.append((13, orders))
-        # The kernel requires the ID, although nothing in the transaction refers to it.
-        self._append(_NEW_SET, NLM_F_CREATE, *attributes, (10, len(self.messages)))
+        self._append_set(*attributes, (13, orders))
+
+    def add_interval_set(self, name: str, key: KeyType) -> None:
+        """Create a set of intervals of `key`s."""
+        orders = struct.pack("=BBI", _KEY_BYTE_ORDER, 4, key.byte_order)
+        self._append_set((2, name), (4, key.number), (5, key.length), (3, _INTERVALS), (13, orders))
 
     def delete_set(self, name: str, *, elements: bool = False) -> None:
         """Delete a set that no rule uses and, without `elements`, that had none before the transaction (else EBUSY)."""
@@ -146,6 +149,14 @@ class Transaction:
         for part in _parts(elements):
             keys = element_attributes(Element(element.key) for element in part)
             self._append(_DEL_ELEMENT, 0, (2, name), (3, keys))
+
+    def flush_set(self, name: str) -> None:
+        """Delete all elements of a set."""
+        self._append(_DEL_ELEMENT, 0, (2, name))
+
+    def _append_set(self, *attributes: tuple[int, int | str | bytes]) -> None:
+        # The kernel requires the ID, although nothing in the transaction refers to it.
+        self._append(_NEW_SET, NLM_F_CREATE, *attributes, (10, len(self.messages)))
 
     def _append(self, kind: int, flags: int, *attributes: tuple[int, int | str | bytes | Attributes]) -> None:
         self.messages.append(encode_message(kind, flags, self._family, [(1, self._table), *attributes]))

@@ -25,7 +25,8 @@ _BODY = HEADER.size + _NFGENMSG.size
 _COMMENT = 0  # NFTNL_UDATA_RULE_COMMENT, NFTNL_UDATA_SET_ELEM_COMMENT
 _RECORD_HEADER = 2
 # Attributes of an element, NFTA_SET_ELEM_*, and of its value, NFTA_DATA_* and NFTA_VERDICT_*.
-_KEY, _DATA, _USERDATA, _OBJECT = 1, 2, 6, 9
+_KEY, _DATA, _FLAGS, _USERDATA, _OBJECT = 1, 2, 3, 6, 9
+_INTERVAL_END = 1  # NFT_SET_ELEM_INTERVAL_END
 _VALUE, _VERDICT = 1, 2
 _VERDICT_CODE, _VERDICT_CHAIN = 1, 2
 _LIST_ITEM = 1
@@ -47,13 +48,17 @@ def number(value: bytes) -> int:
 
 
 class Element(NamedTuple):
-    """An element of a set, or of a map from keys to `goto CHAIN`, to counters or to other values."""
+    """An element of a set, or of a map from keys to `goto CHAIN`, to counters or to other values.
+
+    In a set of intervals, an element begins an interval at its key. With `is_end`, the key is the first behind one.
+    """
 
     key: bytes
     comment: str = ""
     chain: str = ""
     counter: str = ""
     value: bytes = b""
+    is_end: bool = False
 
 
 def element_attributes(elements: Iterable[Element]) -> Attributes:
@@ -75,6 +80,7 @@ def elements_in(nest: bytes, containing: bytes = b"") -> Iterator[Element]:
             chain=string(target.get(_VERDICT_CHAIN, b"")),
             counter=string(attributes.get(_OBJECT, b"")),
             value=content.get(_VALUE, b""),
+            is_end=_FLAGS in attributes and bool(number(attributes[_FLAGS]) & _INTERVAL_END),
         )
 
 
@@ -96,7 +102,9 @@ def commented(comment: str) -> bytes:
 
 
 def _element(element: Element) -> Attributes:
-    attributes: list[tuple[int, bytes | Attributes]] = [(_KEY, [(_VALUE, element.key)])]
+    attributes: list[tuple[int, int | bytes | Attributes]] = [(_KEY, [(_VALUE, element.key)])]
+    if element.is_end:
+        attributes.append((_FLAGS, _INTERVAL_END))
     if element.chain:
         target: Attributes = [(_VERDICT_CODE, GOTO), (_VERDICT_CHAIN, element.chain)]
         attributes.append((_DATA, [(_VERDICT, target)]))

@@ -25,7 +25,7 @@ _RT_SCOPE_LINK, _RT_SCOPE_HOST = 253, 254
 
 
 class PtpConfig(PairConfig):
-    """Keys of the reference plugin: `mtu`, `ipMasq`, `ipMasqBackend`; and `mtuOverhead`, `deviceType`."""
+    """Keys of the reference plugin: `mtu`, `ipMasq`, `ipMasqBackend`; of this one: all others."""
 
 
 class PtpDriver(Driver[PtpConfig]):

@@ -7,13 +7,16 @@ from skel import (
     CniError,
     Code,
     Config,
+    Network,
     Record,
     boolean,
     choice,
     expected,
     field,
     integer_between,
+    list_of,
     mac,
+    network,
     optional,
     record,
     string,
@@ -50,6 +53,14 @@ def mtu_overhead(value: object, path: str) -> int | str:
         names = ", ".join(f'"{name}"' for name in _ENCAPSULATIONS)
         raise expected(f"a number of bytes from 0 to {_MTU_MAX}, or one of {names}", value, path)
     return value
+
+
+def exception(value: object, path: str) -> Network:
+    """Read a network that pods reach with their own addresses. All addresses would be no masquerading at all."""
+    found = network(value, path)
+    if not found.prefixlen:
+        raise expected("a CIDR with a prefix length of at least 1", value, path)
+    return found
 
 
 class _Mac(Record):
@@ -105,6 +116,8 @@ class MasqueradeConfig(AutoMtuConfig):
     # If DEL cannot read the key, it removes masquerading all the same.
     ip_masq: bool = field(boolean, default=False, unreadable=True)
     ip_masq_backend: str | None = field(optional(choice("nftables", "iptables")), default=None)
+    ip_masq_except: list[Network] = field(list_of(exception), default=list)
+    """Destinations that are not masqueraded."""
 
 
 class PairConfig(MasqueradeConfig):

@@ -114,7 +114,7 @@ def _connect(driver: Driver[Any], at: Adding, ifindex: int, gateways: list[Cidr]
             addresses, owner, tables = [ip.address for ip in result.ips], driver.owner, driver.tables
             at.undo.add(masquerade.remove, tables, owner, addresses)
             with span("masquerade"):
-                masquerade.apply(tables, owner, addresses, config.ip_masq_backend)
+                masquerade.apply(tables, owner, addresses, config.ip_masq_backend, config.ip_masq_except)
         if not driver.leaves_down:
             # Last: the announcement attracts packets, and they need everything above.
             with span("announce"):
@@ -160,14 +160,24 @@ def _check(driver: Driver[Any]) -> None:
         _check_mtu(driver, at)
         addresses = [ip.address for ip in pod_ips(result, args.ifname, args.netns)]
         pod_interface.check_addresses_and_routes(pod, inner, result.routes, addresses)
-    if driver.config.ipam.type and _masquerades(driver):
-        from firewall import masquerade
+        if driver.config.ipam.type and _masquerades(driver):
+            _check_masquerade(driver, at, addresses)
 
-        # A later plugin may have added addresses, which nothing masquerades: those come without a gateway.
-        optional = [ip.address for ip in result.ips if ip.gateway is None]
-        missing = masquerade.holds(driver.tables, driver.owner, addresses, optional)
-        if missing:
-            raise CniError(Code.INTERNAL, f"not masqueraded: {', '.join(map(str, missing))}")
+
+def _check_masquerade(driver: Driver[Any], at: Attached, addresses: Sequence[Cidr]) -> None:
+    """Raise CniError (999) for addresses that are not masqueraded, or with other exceptions."""
+    from firewall import masquerade
+    from plugins.attach.host_veth import is_of_reference
+
+    # A later plugin may have added addresses, which nothing masquerades: those come without a gateway.
+    optional = [ip.address for ip in at.result.ips if ip.gateway is None]
+    exceptions = driver.config.ip_masq_except
+    if exceptions and is_of_reference(driver.args, at.host):
+        exceptions = []  # the reference does not know the key
+    missing = masquerade.holds(driver.tables, driver.owner, addresses, optional, exceptions)
+    if missing:
+        but = f" with ipMasqExcept {', '.join(map(str, exceptions))}" if exceptions else ""
+        raise CniError(Code.INTERNAL, f"not masqueraded{but}: {', '.join(map(str, missing))}")
 
 
 def _gc(driver: Driver[Any]) -> None:
@@ -228,7 +238,14 @@ def _repair_masquerade(driver: Driver[Any], at: Attached) -> None:
     own = pod_ips(at.result, args.ifname, args.netns)
     addresses = [ip.address for ip in own if ip.gateway is not None] or [ip.address for ip in own]
     by_reference = is_of_reference(args, at.host)
-    masquerade.repair(driver.tables, driver.owner, addresses, driver.config.ip_masq_backend, by_reference=by_reference)
+    masquerade.repair(
+        driver.tables,
+        driver.owner,
+        addresses,
+        driver.config.ip_masq_backend,
+        driver.config.ip_masq_except,
+        by_reference=by_reference,
+    )
 
 
 def _settle_mtu(driver: Driver[Any], at: Adding) -> None:

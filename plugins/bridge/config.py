@@ -15,7 +15,7 @@ class VlanTrunk(Record):
 
 
 class BridgeConfig(PairConfig):
-    """Keys of the reference plugin, with its defaults, and `deviceType`."""
+    """Keys of the reference plugin, with its defaults, and `ipMasqExcept`, `deviceType`."""
 
     bridge: str = field(interface_name, default="cni0")
     is_gateway: bool = field(boolean, default=False)

@@ -25,6 +25,7 @@ def network(node: Node, bin_dir: Path) -> Network:
     [
         ({"mtu": -1}, "mtu: expected an MTU in bytes from 0 to 65535, got -1"),
         ({"ipMasqBackend": "pf"}, 'ipMasqBackend: expected "nftables" or "iptables", got "pf"'),
+        ({"ipMasqExcept": ["x"]}, 'ipMasqExcept[0]: expected a CIDR, got "x"'),
         ({"bridge": "much-too-long-a-name"}, "bridge: expected an interface name"),
         ({"ipMasq": "yes"}, 'ipMasq: expected true or false, got "yes"'),
         ({"macspoofchk": 1}, "macspoofchk: expected true or false, got 1"),

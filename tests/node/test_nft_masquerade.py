@@ -319,6 +319,32 @@ for _ in range(40):
     node.assert_same_state(before)
 
 
+@pytest.mark.slow("many changes at once; single ones are in make test")
+def test_parallel_changes_with_exceptions_leave_nothing(node: Node) -> None:
+    """Two pods have the same exceptions, the third has others; another list comes with every turn."""
+    setup = """
+from ipaddress import ip_interface, ip_network
+from firewall import masquerade_nft
+from firewall.owner import Owner
+from tests.node.firewall import unmasquerade, with_tables
+masquerade, holds = with_tables(masquerade_nft.apply), with_tables(masquerade_nft.holds)
+"""
+    work = """
+owner = Owner("net", f"c{number}", "eth0")
+addresses = [ip_interface(f"10.88.1.{number}/16"), ip_interface(f"fd00:88::1:{number}/64")]
+for turn in range(40):
+    exceptions = [ip_network(f"10.{turn % 3}.{number // 2}.0/24"), ip_network("fd01::/16")]
+    masquerade(owner, addresses, exceptions)
+    assert holds(owner, addresses, exceptions)
+    unmasquerade(owner, addresses if turn % 2 else ())
+"""
+    before = node.state()
+
+    all_at_once(node, 3, setup, work)
+
+    node.assert_same_state(before)
+
+
 @pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
 def test_the_last_of_a_subnet_goes_while_others_come(node: Node) -> None:
     """Two pods of one subnet come and go on a cold node: again and again one is the last while the other is added."""

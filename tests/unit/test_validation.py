@@ -41,6 +41,13 @@ def host_local(*ranges: object, **keys: object) -> dict[str, Any]:
             ".ipMasqBackend (bridge)",
             'expected "nftables" or "iptables", got "ebtables"',
         ),
+        (bridge(ipMasqExcept=["10.0.0.0/8", "x"]), ".ipMasqExcept[1] (bridge)", 'expected a CIDR, got "x"'),
+        (
+            bridge(ipMasqExcept=["::/0"]),
+            ".ipMasqExcept[0] (bridge)",
+            'expected a CIDR with a prefix length of at least 1, got "::/0"',
+        ),
+        (bridge(ipMasqExcept="10.0.0.0/8"), ".ipMasqExcept (bridge)", 'expected a list, got "10.0.0.0/8"'),
         (
             bridge(bridge="a-name-of-16-byt"),
             ".bridge (bridge)",
@@ -185,6 +192,8 @@ def test_suspicious_keys_are_warnings_and_no_problems(plugin: dict[str, Any], wh
     "plugin",
     [
         bridge(VLAN=7, IsGateway=True, mtu=None, IPMASQ=None, ipMasqBackend=""),
+        bridge(ipMasq=True, ipMasqExcept=["10.0.0.0/8", "fd00::/8"]),
+        bridge(ipMasqExcept=None),
         bridge(vlan=4094, mtu=65535, vlanTrunk=[{"id": 1}, {"minID": 2, "maxID": 2}]),
         bridge(**{"$comment": "x", "_note": "y", "//": "z"}),
         {"type": "bridge", "ipam": {}},
