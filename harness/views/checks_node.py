@@ -6,6 +6,8 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +23,7 @@ from harness.runtime.unserved_requests import PORT_MAPPINGS, host_ports
 from harness.snapshot.compare import THINGS
 from harness.snapshot.descriptions import described_things
 from harness.views.attachments import KnownAttachment, plugins_of
-from harness.views.nft_evaluation import MatchedRule, certain_stop
+from harness.views.nft_evaluation import MatchedRule, certain_stop, evaluate
 from harness.views.nft_ruleset import Rules
 from harness.views.nft_values import Address, HookPoint, Packet
 from harness.views.node_state import Fault, NodeState, pod_addresses
@@ -30,6 +32,7 @@ from harness.views.published_ports import published_ports
 _IPV4: Final = 4
 _SECTIONS: Final = ("nft elements", "nft rules", "iptables rules")
 _MASQUERADES: Final = re.compile(r"masquerade|MASQUERADE|\bsnat\b|SNAT|CNI-[0-9a-f]{20,}")  # the last: the reference's
+_OWN_CHAIN: Final = re.compile(r" cni_harness_masquerade | nat CNI-[0-9a-f]{24}$")
 
 _KILLED = "a runtime or plugin was killed, or the container's DEL failed"
 _BY_HAND = "no command frees it safely: remove it if no runtime is adding a pod"
@@ -81,6 +84,9 @@ def _lost(state: NodeState, attachment: KnownAttachment, lines: list[str]) -> It
         if any(each.get("ipmasq") is True for each in plugins) and not any(map(_masquerades, about)):
             what = f"nothing masquerades {address.ip} of {attachment.name}"
             yield Fault("masquerade-lost", str(address.ip), pod, what, cause, repair)
+        for exception in _lost_exceptions(state, attachment, address.ip):
+            what = f"packets of {attachment.name} to {exception} (ipMasqExcept) lose the address {address.ip}"
+            yield Fault("exception-lost", f"{address.ip} to {exception}", pod, what, cause, repair)
         admits = [each for each in plugins if each.get("type") == "firewall"]
         if admits and not any(_admits(line) for line in about) and not _is_firewalld(admits[0], state):
             what = f"the firewall does not admit {address.ip} of {attachment.name}"
@@ -92,6 +98,27 @@ def _lost(state: NodeState, attachment: KnownAttachment, lines: list[str]) -> It
         if (port, protocol) not in published:
             what = f"port {port}/{protocol} of the node does not lead to {attachment.name}"
             yield Fault("port-mapping-lost", f"{port}/{protocol}", pod, what, cause, repair)
+
+
+def _lost_exceptions(state: NodeState, attachment: KnownAttachment, address: Address) -> Iterator[str]:
+    """Yield the networks of `ipMasqExcept` to which our rules masquerade packets of a pod."""
+    outside = state.ends(attachment).outside
+    if state.ruleset is None or outside is None or Owner.from_label(outside.alias) is None:
+        return  # the reference ignores the key
+    lists = [plugin.get("ipmasqexcept") for plugin in plugins_of(attachment.network)]
+    for each in (each for exceptions in lists if isinstance(exceptions, list) for each in exceptions):
+        with suppress(ValueError):
+            network = ip_network(each, strict=False)
+            if network.version != address.version:
+                continue
+            target = network.network_address
+            known = frozenset({"saddr", "daddr", "nfproto"})
+            # Any other address shows that masquerading replaced the pod's.
+            point = HookPoint("postrouting", "", "", lambda _: None, masquerade=target)
+            decision = evaluate(state.ruleset, point, Packet(address, target, 0, None, known=known))
+            is_ours = any(_OWN_CHAIN.search(rule.chain) and _MASQUERADES.search(rule.rule) for rule in decision.matched)
+            if is_ours and decision.packet.source != address:
+                yield each
 
 
 def _takes_ports(plugin: Mapping[str, Any]) -> bool:

@@ -23,9 +23,10 @@ LOST = "c0ffee" * 10 + "dead"
 class Trial:
     """A node with two pods on a bridge, of which the first has a port of the node."""
 
-    def __init__(self, cli: Cli) -> None:
+    def __init__(self, cli: Cli, **keys: Any) -> None:
+        """Configure a bridge with further `keys`, and add the pods."""
         self.cli = cli
-        network = bridge_network("net", ipMasq=True)
+        network = bridge_network("net", ipMasq=True, **keys)
         network["plugins"] += [PORTMAP, {"type": "firewall"}]
         cli.configure(network)
         self.pods = [*cli.add("pod1", "-p", "8080:80"), *cli.add("pod2")]
@@ -260,6 +261,28 @@ def test_each_lost_table_is_named(own_cli: Cli) -> None:
         expected.add(check)
 
         assert trial.checks() == expected
+
+
+@pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
+@pytest.mark.parametrize("backend", ["nftables", "iptables"])
+def test_a_lost_exception_is_named(make_cli: Callable[[Path], Cli], direct_bin_dir: Path, backend: str) -> None:
+    """The second exception is of the family that the pods lack."""
+    trial = Trial(make_cli(direct_bin_dir), ipMasqBackend=backend, ipMasqExcept=["192.0.2.0/24", "fd00::/8"])
+    assert trial.checks() == set()
+    if backend == "nftables":
+        trial.sh("nft flush set inet cni_harness_masquerade $(nft list sets | grep -o 'except-[^ ]*')")
+    else:
+        trial.sh(
+            "chain=$(iptables -t nat -S POSTROUTING | grep -o 'CNI-[0-9a-f]*' | head -n1);"
+            "iptables -t nat -D $chain $(iptables -t nat -L $chain --line-numbers | awk '/RETURN/ {print $1}')"
+        )
+
+    faults = trial.faults()
+
+    assert {each["check"] for each in faults} == {"exception-lost"}
+    assert len(faults) == {"nftables": 2, "iptables": 1}[backend]
+    trial.cli.run("repair")
+    assert trial.checks() == set()
 
 
 @pytest.mark.slow("it takes seconds; quicker tests of this module are in make test")
