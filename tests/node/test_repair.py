@@ -99,6 +99,25 @@ def test_rules_of_the_reference_come_back_in_its_form(
     connected.assert_same_state(fresh, ignore=LEFT_BY_REFERENCE)
 
 
+@pytest.mark.mostly_slow(2, "each plugin; one is in make test")
+@pytest.mark.parametrize("kind", KINDS)
+def test_pods_of_the_reference_have_no_exceptions(
+    connected: Node, direct_bin_dir: Path, reference_bin_dir: Path, kind: str
+) -> None:
+    config = KINDS[kind] | {"ipMasqExcept": [f"{OUTSIDE.ipv4[1]}/32", f"{OUTSIDE.ipv6[1]}/128"]}
+    ours = Network(connected, direct_bin_dir, config)
+    result = Network(connected, reference_bin_dir, config).add("one")
+    before = connected.state()
+
+    ours.succeed("CHECK", "one", prevResult=result)
+    repair(ours, "one", result)
+
+    connected.assert_same_state(before, ignore=["files/*"])
+    assert until(lambda: reaches_outside(ours, "one"))
+    ours.succeed("DEL", "one", prevResult=result)
+    assert nat(connected) == []
+
+
 def nat(node: Node) -> list[str]:
     """The rules of containers in the nat tables of iptables."""
     lines = [node.run([f"{program}-save", "-t", "nat"]).stdout.splitlines() for program in ("iptables", "ip6tables")]
