@@ -28,7 +28,8 @@ _JSON: Final = "application/json"
 PAGE: Final = 500
 """Objects of one page, as client-go has it."""
 
-_FIRST_ERROR: Final = 400
+_GOOD: Final = range(200, 300)
+"""Status codes; an API server sends no client elsewhere."""
 _ATTEMPTS: Final = 5
 _RESTARTS: Final = 3
 """How often a list is read again from its first page because a `continue` token has expired."""
@@ -171,8 +172,10 @@ class Client:
                     raise
                 restarts, token, restarted = restarts + 1, "", True
                 continue
-            metadata = answer.get("metadata") or {}
-            yield Page(answer.get("items") or [], str(metadata.get("resourceVersion") or ""), restarted)
+            metadata, items = answer.get("metadata") or {}, answer.get("items") or []
+            if not (isinstance(metadata, dict) and isinstance(items, list) and all(map(_is_object, items))):
+                raise ConnectionLostError(f"the answer to {path} is no list of objects")
+            yield Page(items, str(metadata.get("resourceVersion") or ""), restarted)
             restarted, token = False, metadata.get("continue") or ""
             if not token:
                 return
@@ -193,7 +196,7 @@ class Client:
 
         The iterator raises ApiError for an event of the type ERROR (410 if the version is too old), and
         ConnectionLostError if the connection ends in the middle of an event, or the server is silent for longer than it
-        may be. An iterator that is not read to its end is closed by its method `close`.
+        may be. The watch occupies this client: another request ends it.
         """
         seconds = random.randint(*_WATCH_SECONDS)  # noqa: S311 -- no secret
         query = selection.query() | {
@@ -218,7 +221,7 @@ class Client:
         """Yield the lines of a stream, which may come in pieces."""
         rest = bytearray()
         while True:
-            with self._connection.lost_in_words():
+            with self._connection.translated_errors():
                 piece = response.read1(_CHUNK)
             if not piece:
                 break
@@ -259,14 +262,14 @@ class Client:
                     raise
                 self._sleep(backoff.next(at_least=error.retry_after or 0.0))
             except ConnectionLostError:
-                if method != "GET":
+                if method != "GET" or self._connection.is_interrupted:
                     raise
                 self._sleep(backoff.next())
         return self._answer(method, target, body, content_type)
 
     def _answer(self, method: str, target: str, body: bytes | None, content_type: str) -> Object:
         response = self._checked(method, target, body, content_type)
-        with self._connection.lost_in_words():
+        with self._connection.translated_errors():
             content = response.read()
         try:
             answer = json.loads(content)
@@ -280,9 +283,9 @@ class Client:
         """Return the head of a good answer. A token in a file may have been replaced: it is read once more."""
         for attempt in range(2):
             response = self._connection.request(method, target, body=body, content_type=content_type)
-            if response.status < _FIRST_ERROR:
+            if response.status in _GOOD:
                 return response
-            with self._connection.lost_in_words():
+            with self._connection.translated_errors():
                 error = error_of(response, response.read())
             if error.code != UNAUTHORIZED or attempt:
                 raise error
@@ -290,14 +293,19 @@ class Client:
         raise AssertionError  # the second attempt has returned or raised
 
 
+def _is_object(content: object) -> bool:
+    """Tell whether JSON is an object of the API, as far as this client reads it."""
+    return isinstance(content, dict) and isinstance(content.get("metadata") or {}, dict)
+
+
 def _event(line: bytes) -> WatchEvent:
     try:
         event = json.loads(line)
-        read = WatchEvent(event["type"], event["object"])
+        kind, content = event["type"], event["object"]
     except (ValueError, TypeError, KeyError):
-        raise ConnectionLostError(f"an event that is none: {line[:100]!r}") from None
-    if not isinstance(read.object, dict):
-        raise ConnectionLostError(f"an event without an object: {line[:100]!r}")
-    if read.type == "ERROR":
-        raise ApiError.of(read.object)
-    return read
+        raise ConnectionLostError(f"a malformed event: {line[:100]!r}") from None
+    if not isinstance(kind, str) or not _is_object(content):
+        raise ConnectionLostError(f"a malformed event: {line[:100]!r}")
+    if kind == "ERROR":
+        raise ApiError.of(content)
+    return WatchEvent(kind, content)

@@ -39,9 +39,12 @@ class Server(NamedTuple):
             port = parts.port if parts.port is not None else _PORTS.get(parts.scheme, 0)
         except ValueError:
             raise ConfigError(f'{origin}: "{url}" is not the URL of a server') from None
-        if parts.scheme not in _PORTS or not parts.hostname or not 0 < port <= _HIGHEST_PORT:
+        further = parts.username or parts.password or parts.query or parts.fragment
+        if parts.scheme not in _PORTS or not 0 < port <= _HIGHEST_PORT or not _is_host(parts.hostname or "") or further:
             raise ConfigError(f'{origin}: "{url}" is not the URL of a server (https://HOST:PORT)')
-        return cls(parts.scheme, parts.hostname, port, parts.path.rstrip("/"))
+        if not parts.path.isascii() or " " in parts.path:
+            raise ConfigError(f'{origin}: the path of "{url}" has characters that a URL cannot have')
+        return cls(parts.scheme, parts.hostname or "", port, parts.path.rstrip("/"))
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.authority}{self.prefix}"
@@ -118,6 +121,14 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT, environ: Mapping[str, str] = os.e
         token=token,
         namespace=namespace.read_text().strip() if namespace.exists() else "default",
     )
+
+
+def _is_host(host: str) -> bool:
+    """Tell whether a name can be looked up."""
+    try:
+        return bool(host and host.encode("idna"))
+    except UnicodeError:
+        return False
 
 
 def _is_ipv6(host: str) -> bool:

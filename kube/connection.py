@@ -18,7 +18,7 @@ from time import time
 from typing import Final
 
 from kube.config import ClusterConfig, Material
-from kube.errors import ApiError, ConfigError, ConnectionLostError
+from kube.errors import LONGEST_WAIT, ApiError, ConfigError, ConnectionLostError
 
 _CONNECT: Final = 10.0
 """Seconds for TCP's handshake and that of TLS."""
@@ -29,8 +29,6 @@ _OPTIONS: Final = {
     socket.TCP_KEEPCNT: 3,
     socket.TCP_USER_TIMEOUT: 30_000,  # milliseconds
 }
-_LONGEST_WAIT: Final = 300.0
-"""Seconds of Retry-After that are followed."""
 
 
 class Connection:
@@ -44,20 +42,27 @@ class Connection:
         self._timeout = timeout
         self._http: HTTPConnection | None = None
         self._socket: socket.socket | None = None
+        self._response: HTTPResponse | None = None
         self._interrupted = False
 
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether `interrupt` was called: no request can succeed any more."""
+        return self._interrupted
+
     def request(self, method: str, target: str, *, body: bytes | None = None, content_type: str = "") -> HTTPResponse:
-        """Send a request and return the answer's head; its body is to be read within `lost_in_words`.
+        """Send a request and return the answer's head; its body is to be read within `translated_errors`.
 
         Raises ConnectionLostError, ConfigError; an answer that is an error is returned as any other one.
         """
         headers = self._headers(content_type)
-        with self.lost_in_words():
+        with self.translated_errors():
             http = self._opened()
             assert self._socket is not None  # noqa: S101 -- `_opened` made it
             self._socket.settimeout(self._timeout)
             http.request(method, self._config.server.prefix + target, body=body, headers=headers)
-            return http.getresponse()
+            self._response = http.getresponse()
+            return self._response
 
     def wait_longer(self, seconds: float) -> None:
         """Give the body of the answer that many seconds more than `timeout`: a watch is silent for long."""
@@ -66,7 +71,7 @@ class Connection:
 
     def close(self) -> None:
         """Close it. The next request opens a new one."""
-        http, self._http, self._socket = self._http, None, None
+        http, self._http, self._socket, self._response = self._http, None, None, None
         if http is not None:
             http.close()
 
@@ -79,7 +84,7 @@ class Connection:
                 socket.socket.shutdown(connected, socket.SHUT_RDWR)
 
     @contextmanager
-    def lost_in_words(self) -> Iterator[None]:
+    def translated_errors(self) -> Iterator[None]:
         """Turn errors of sockets, TLS and HTTP into ConnectionLostError, after closing the connection."""
         server = self._config.server
         try:
@@ -106,6 +111,8 @@ class Connection:
     def _opened(self) -> HTTPConnection:
         if self._interrupted:
             raise ConnectionAbortedError("the request was interrupted")
+        if self._response is not None and not self._response.isclosed():
+            self.close()  # the rest of the answer before would precede the next one
         # `http` has no socket if the answer before said `Connection: close`.
         if self._http is not None and (self._http.sock is None or _is_readable(self._http.sock)):
             self.close()
@@ -164,12 +171,13 @@ def _token(material: Material) -> str:
 
 def _tls_context(config: ClusterConfig) -> ssl.SSLContext:
     """Return what checks the server's certificate, and shows that of the client. Raises ConfigError."""
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if not config.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    elif config.ca is not None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    elif config.ca is None:
+        context.load_default_certs()
+    else:
         try:
             context.load_verify_locations(cadata=config.ca.read().decode())
         except (ssl.SSLError, ValueError):
@@ -197,10 +205,10 @@ def retry_after(headers: Message) -> float | None:
     """Return the seconds of the header Retry-After, which has a number or a date; None if it has neither."""
     value = (headers.get("Retry-After") or "").strip()
     if value.isascii() and value.isdigit():
-        return min(float(value), _LONGEST_WAIT)
+        return min(float(value), LONGEST_WAIT)
     try:
-        return min(max(parsedate_to_datetime(value).timestamp() - time(), 0.0), _LONGEST_WAIT)
-    except (ValueError, TypeError):
+        return min(max(parsedate_to_datetime(value).timestamp() - time(), 0.0), LONGEST_WAIT)
+    except (ValueError, TypeError, OverflowError):
         return None
 
 

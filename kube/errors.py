@@ -8,6 +8,8 @@ TOO_MANY_REQUESTS: Final = 429
 UNAUTHORIZED: Final = 401
 NOT_FOUND: Final = 404
 CONFLICT: Final = 409
+LONGEST_WAIT: Final = 300.0
+"""Seconds of a pause that a server asks for; a longer one is cut."""
 _SERVER_ERRORS: Final = {500, 502, 503, 504}
 _SHOWN: Final = 200
 """Characters of an answer that is no JSON."""
@@ -50,7 +52,7 @@ class ApiError(KubeError):
         details = status.get("details")
         seconds = details.get("retryAfterSeconds") if isinstance(details, Mapping) else None
         if retry_after is None and isinstance(seconds, int) and seconds > 0:
-            retry_after = seconds
+            retry_after = min(float(seconds), LONGEST_WAIT)
         told = status.get("code")
         return cls(
             code or (told if isinstance(told, int) else 0),

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 _SHORT: Final = 10.0
 """Seconds; a watch that ends sooner is followed by a pause."""
-_NONE: Final[Any] = object()
+_MISSING: Final[Any] = object()
 """Stands for the value of an object that does not exist: `keep` may return None."""
 
 
@@ -64,10 +64,13 @@ class Informer(Generic[T]):
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread, and close the descriptor. One that is just connecting needs up to ten seconds."""
+        """End the thread, and close the descriptor. A thread that is just connecting ends when that has failed."""
+        if self._stopped.is_set():
+            return
         self._stopped.set()
         self._client.interrupt()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
         os.close(self._descriptor)
 
     def fileno(self) -> int:
@@ -106,6 +109,8 @@ class Informer(Generic[T]):
             except KubeError as error:
                 if not self._stopped.is_set():
                     asked = self._judge(error)
+            except Exception as error:  # noqa: BLE001 -- a copy that silently ends to be followed is worse
+                self._tell(f"{self._resource.plural}: {type(error).__name__}: {error}")
             lived = time.monotonic() - begun >= _SHORT
             if lived:
                 self._backoff.reset()
@@ -152,7 +157,9 @@ class Informer(Generic[T]):
             raise ConnectionLostError(f"the list of {self._resource.plural} has no resourceVersion")
         with self._lock:
             before, self._objects = self._objects, listed
-            changed = {key for key in before.keys() | listed.keys() if before.get(key, _NONE) != listed.get(key, _NONE)}
+            changed = {
+                key for key in before.keys() | listed.keys() if before.get(key, _MISSING) != listed.get(key, _MISSING)
+            }
             is_first, self._synced = not self._synced, True
             self._note(changed, wake=is_first)
         self._version = version
@@ -160,11 +167,11 @@ class Informer(Generic[T]):
     def _follow_event(self, event: WatchEvent) -> None:
         """Change the copy as an event says; one that came twice changes nothing."""
         key = _key(event.object)
-        value = _NONE if event.type == "DELETED" else self._keep(event.object)
+        value = _MISSING if event.type == "DELETED" else self._keep(event.object)
         with self._lock:
-            if self._objects.get(key, _NONE) == value:
+            if self._objects.get(key, _MISSING) == value:
                 return
-            if value is _NONE:
+            if value is _MISSING:
                 del self._objects[key]
             else:
                 self._objects[key] = value

@@ -100,11 +100,37 @@ def test_the_pause_is_as_long_as_the_server_asks(serve: Serve, client_of: Client
 
 
 def test_a_pause_is_never_longer_than_ten_minutes(serve: Serve, client_of: ClientOf, pauses: Pauses) -> None:
-    server = serve(fails(429, headers={"Retry-After": "999999999"}), answers(node("a")))
+    bad_date = "Mon, 01 Jan 2024 00:00:00 +99999999999999999999"
+    server = serve(
+        fails(429, headers={"Retry-After": "999999999"}),
+        fails(429, headers={"Retry-After": bad_date}),
+        lambda exchange: exchange.answer(status(429, retryAfterSeconds=10**10), 429),
+        answers(node("a")),
+    )
 
     client_of(server).get(NODES, "a")
 
-    assert pauses[0] <= 600
+    assert len(pauses) == 3
+    assert max(pauses) <= 600
+
+
+def test_an_answer_that_leads_elsewhere_is_an_error(serve: Serve, client_of: ClientOf) -> None:
+    server = serve(*[lambda exchange: exchange.answer(b"", 302, {"Location": "http://192.0.2.9/"})] * 2)
+
+    with pytest.raises(ApiError, match="302"):
+        client_of(server).get(NODES, "a")
+    with pytest.raises(ApiError, match="302"):
+        client_of(server).watch(NODES, "5")
+
+
+def test_an_interrupted_client_gives_up_at_once(serve: Serve, client_of: ClientOf, pauses: Pauses) -> None:
+    client = client_of(serve())
+    client.interrupt()
+
+    with pytest.raises(ConnectionLostError, match="interrupted"):
+        client.get(NODES, "a")
+
+    assert pauses == []
 
 
 def test_a_change_is_sent_again_only_if_the_server_asks_for_it(serve: Serve, client_of: ClientOf) -> None:
@@ -194,10 +220,11 @@ def test_a_server_that_says_nothing_is_an_error_in_time(serve: Serve, client_of:
 
 def test_a_server_that_is_not_there_is_an_error_that_names_it(serve: Serve, client_of: ClientOf) -> None:
     server = ApiServer()
-    server._listener.close()
+    server._listener.shutdown(socket.SHUT_RDWR)  # it listens no more, and keeps its port
 
     with pytest.raises(ConnectionLostError, match=f"http://127.0.0.1:{server.server.port}: Connection refused"):
         client_of(server).create(NODES, node("a"))
+    server._listener.close()
 
 
 def test_unknown_keys_of_an_object_are_kept(serve: Serve, client_of: ClientOf) -> None:

@@ -91,6 +91,10 @@ def test_a_context_may_be_named_and_have_a_namespace_and_no_user(tmp_path: Path)
     [
         ({"cluster": {"server": "ftp://h:1"}}, 'clusters.c.server: "ftp://h:1" is not the URL of a server'),
         ({"cluster": {"server": "https://h:99999"}}, 'clusters.c.server: "https://h:99999" is not the URL'),
+        ({"cluster": {"server": "https://me@h:1"}}, "is not the URL of a server"),
+        ({"cluster": {"server": "https://h:1?a=b"}}, "is not the URL of a server"),
+        ({"cluster": {"server": "https://a..b:1"}}, "is not the URL of a server"),
+        ({"cluster": {"server": "https://h:1/ü"}}, "has characters that a URL cannot have"),
         ({"cluster": {"server": ""}}, 'clusters.c.server: "" is not the URL of a server'),
         ({"cluster": {"server": 6443}}, "clusters.c.server: expected a string, not 6443"),
         ({"cluster": {"server": "h", "proxy-url": "http://p"}}, "clusters.c.proxy-url is not supported"),

@@ -204,19 +204,34 @@ def test_a_watch_in_which_the_server_hangs_is_begun_again(
     monkeypatch.setattr(client_module, "_WATCH_SECONDS", (0, 0))
     server = serve(listed("x"), streams(Exchange.hang), streams(event("DELETED", node("a", 6)), Exchange.hang))
 
-    informer = informer_of(server, timeout=0.2)
+    informer = informer_of(server, timeout=1.0)
 
     until(lambda: informer.has_synced and not informer.objects())
 
 
-@pytest.mark.parametrize("answer", [answers({"items": []}), answers(node_list(5, {"metadata": {}}))])
-def test_a_list_without_version_or_names_is_a_problem(
-    serve: Serve, informer_of: InformerOf, answer: Callable[[Exchange], object]
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"items": []}, "no resourceVersion"),
+        (node_list(5, {"metadata": {}}), "without a name"),
+        (node_list(5, 5), "is no list of objects"),
+        (node_list(5, {"metadata": "text"}), "is no list of objects"),
+        ({"metadata": [], "items": {}}, "no resourceVersion"),
+        ({"metadata": "text"}, "is no list of objects"),
+        (node_list(5, {"metadata": {"name": "a"}, "spec": None}), "nodes: AttributeError"),
+    ],
+)
+def test_a_malformed_list_is_a_problem_until_a_good_one_comes(
+    serve: Serve, informer_of: InformerOf, content: object, words: str
 ) -> None:
-    informer = informer_of(serve(*[answer] * 9))
+    server = serve(*[answers(content)] * 3)
+    informer = informer_of(server)
 
-    until(lambda: "without a name" in informer.problem or "no resourceVersion" in informer.problem)
+    until(lambda: words in informer.problem)
     assert not informer.has_synced
+
+    server.then(listed("x"), streams(Exchange.hang))
+    until(lambda: informer.objects() == {"a": "x"} and informer.problem == "")
 
 
 def test_the_end_of_an_informer_does_not_wait_for_the_server(serve: Serve) -> None:
