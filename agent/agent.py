@@ -1,11 +1,12 @@
 """The agent of one node: it follows the cluster's nodes, and keeps the kernel as planned."""
 
 import struct
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable
 from socket import AF_BRIDGE
 from typing import Final, NamedTuple
 
-from agent.kernel import PROTOCOL, Difference, Kernel, sign_of_link
+from agent.kernel import PROTOCOL, Difference, Kernel, is_within, sign_of_link
 from agent.peers import Address, Judgement, Network, Peer
 from agent.plan import TUNNEL, Backend, Hop, Interface, Plan, Underlay, Ways, make_plan
 from netlink.addresses import address_in
@@ -46,7 +47,12 @@ class Agent(Closing):
         """Open sockets in the node's network namespace, by default the thread's own. Raises OSError."""
         self.options = options
         self._kernel = Kernel(namespace)
-        self._monitor = ChangeMonitor(namespace)
+        try:
+            self._monitor = ChangeMonitor(namespace)
+        except OSError:
+            self._kernel.close()
+            raise
+        self._found: list[str] = []
         self._plan: Plan | None = None
         self._uplinks: dict[int, Link] = {}
         self._expected: _Expected | None = None
@@ -65,6 +71,12 @@ class Agent(Closing):
         """The wanted state, None before the first comparison."""
         return self._plan
 
+    @property
+    def problems(self) -> list[str]:
+        """All that keeps nodes from being reached: of the plan, and of the kernel at the last comparison."""
+        planned = map(str, self._plan.problems) if self._plan is not None else ()
+        return [*planned, *self._found]
+
     def compare(self, judgement: Judgement) -> Difference:
         """Plan anew, and compare with the kernel without a change. Raises NetlinkError."""
         return self._kernel.difference(self._planned(judgement))
@@ -74,29 +86,32 @@ class Agent(Closing):
         plan = self._planned(judgement)
         difference = self._kernel.apply(plan)
         self._set_plan(plan)
+        self._found = difference.problems
         return difference
 
-    def follow(self, judgement: Judgement, changed: Iterable[str]) -> list[str]:
-        """Change the ways to some nodes, without a look at all of the kernel's state; return refusals in words.
+    def follow(self, judgement: Judgement, changed: Collection[str]) -> None:
+        """Change the ways to some nodes, without a look at all of the kernel's state.
 
         That does for changes of other nodes after `reconcile`. Raises NetlinkError.
         """
         plan, own = self._plan, self.options.node
         if plan is None or own in changed:
-            return self.reconcile(judgement).problems
+            self.reconcile(judgement)
+            return
         peers = {name: judgement.peers.get(name) for name in changed}
         on_link = self._kernel.on_link(_addresses(peer for peer in peers.values() if peer is not None))
         new: dict[str, Ways | None] = {
             name: plan.site.ways_to(peer, on_link) if peer is not None else None for name, peer in peers.items()
         }
         ways = {name: each for name, each in (plan.ways | new).items() if each is not None}
-        site = plan.site._replace(problems=[*judgement.problems, *plan.site.problems])
-        after = Plan(site, ways)
-        if (after.tunnel is None) != (plan.tunnel is None):
-            return self.reconcile(judgement).problems
+        after = Plan(plan.site, ways, judgement.problems)
+        needs_tunnel = after.tunnel is not None
+        if needs_tunnel != (plan.tunnel is not None) or (needs_tunnel and not self._kernel.tunnel):
+            self.reconcile(judgement)
+            return
         self._set_plan(after)
-        refused = [text for name, each in new.items() for text in self._kernel.change_ways(plan.ways.get(name), each)]
-        return self.reconcile(judgement).problems if refused else []
+        if any(self._kernel.change_ways(plan.ways.get(name), each) for name, each in new.items()):
+            self.reconcile(judgement)
 
     def is_disturbed(self) -> bool:
         """Tell whether the kernel has announced something that differs from the plan. Raises NetlinkError."""
@@ -135,6 +150,9 @@ class _Expected:
             self._neighbours |= ways.neighbours
             self._ends |= ways.ends
         self._watched = {*uplinks, tunnel, *(hop.ifindex for hop in self._hops.values())} - {0}
+        nodes = {hop.gateway for hop in self._hops.values() if hop.ifindex} | set(self._ends.values())
+        self._nodes = {version: sorted(int(each) for each in nodes if each.version == version) for version in (4, 6)}
+        self._ranges = {version: sorted(each for each in self._hops if each.version == version) for version in (4, 6)}
 
     def is_contradicted(self, frame: Frame) -> bool:
         """Tell whether an announcement is about something that the plan has in another way."""
@@ -161,14 +179,22 @@ class _Expected:
         if route.table != RT_TABLE_MAIN:
             return False
         if route.protocol != PROTOCOL:
-            # A pod's link brings a route to the pod's address, and one to link-local ones. Others may lead to nodes.
-            is_single = route.dst.prefixlen == route.dst.max_prefixlen
-            own = self._plan.site.node.pod_cidrs
-            is_pod = is_single and any(route.dst.network_address in each for each in own)
-            return not (is_pod or route.dst.is_link_local)
+            return self._is_in_the_way(route.dst) or self._leads_to_node(route.dst)
         hop = self._hops.get(route.dst)
         is_planned = hop is not None and (hop.gateway, hop.ifindex or self._tunnel) == (route.gateway, route.ifindex)
         return is_planned != is_new
+
+    def _is_in_the_way(self, dst: Network) -> bool:
+        """Tell whether another program's route takes packets from a planned one."""
+        ranges = self._ranges[dst.version]
+        at = bisect_right(ranges, dst) - 1
+        return at >= 0 and is_within(dst, ranges[at])
+
+    def _leads_to_node(self, dst: Network) -> bool:
+        """Tell whether another program's route may change the way to a node."""
+        nodes = self._nodes[dst.version]
+        at = bisect_left(nodes, int(dst.network_address))
+        return at < len(nodes) and nodes[at] <= int(dst.broadcast_address)
 
     def _is_other_entry(self, frame: Frame, family: int) -> bool:
         entry, is_new = neighbour_in(frame.encoded), frame.type == RTM_NEWNEIGH

@@ -96,7 +96,8 @@ class Kernel:
     def on_link(self, addresses: Iterable[Address]) -> dict[Address, int]:
         """Return the addresses that need no gateway, each with the ifindex of its link. Raises NetlinkError."""
         asked = {address: find_route_to(address) for address in addresses}
-        self._send(asked.values())
+        for requests in _batches(asked.values()):
+            self._rtnl.send(*requests)
         routes = ((address, request.answer) for address, request in asked.items())
         return {
             address: route.ifindex
@@ -128,10 +129,14 @@ class Kernel:
             settings = vxlan(tunnel.settings)
             self._rtnl.create_link("vxlan", TUNNEL, data=settings, mtu=tunnel.mtu, mac=tunnel.mac, up=True)
         made = self._rtnl.link(TUNNEL)
-        self._tunnel = made.ifindex if made is not None else 0
+        self._tunnel = made.ifindex if made is not None and made.kind == "vxlan" else 0
+        problems = []
+        if tunnel is not None and not self._tunnel:
+            problems.append(self._why_no_tunnel(tunnel))
+            plan = plan.without_tunnel()
         difference = self.difference(plan)
         refused = self._send(request for each in difference.changes for request in each.requests)
-        return Difference(sign, difference.changes, difference.problems + refused)
+        return Difference(sign, difference.changes, problems + difference.problems + refused)
 
     def change_ways(self, before: Ways | None, after: Ways | None) -> list[str]:
         """Change the ways to one node without a look at the kernel; return the first refusals in words.
@@ -155,6 +160,17 @@ class Kernel:
         last += [delete_neighbour(tunnel, each) for each in old.neighbours if each not in new.neighbours]
         last += [delete_forwarding(tunnel, mac, end) for mac, end in old.ends.items() if mac not in new.ends]
         return self._send(first + last)
+
+    def _why_no_tunnel(self, tunnel: Tunnel) -> str:
+        """Name the link that keeps the tunnel's from being made."""
+        wanted = tunnel.settings
+        for link in self._rtnl.links():
+            if link.name == TUNNEL:
+                return f"there is no tunnel: {TUNNEL} is a link of another kind, {link.kind or 'hardware'}"
+            other = link.details.vxlan
+            if other is not None and (other.vni, other.port) == (wanted.vni, wanted.port):
+                return f"there is no tunnel: {link.name} has VNI {other.vni} and port {other.port}, which it needs"
+        return f"there is no tunnel: the kernel did not make {TUNNEL}"
 
     def _tunnel_changes(self, plan: Plan, tunnel: Tunnel, ifindex: int) -> Iterator[Change]:
         """Yield the changes of the addresses, the forwarding database and the neighbours of the tunnel's link."""
@@ -198,7 +214,8 @@ class Kernel:
         for dst, hop in hops.items():
             ifindex = hop.ifindex or tunnel
             routes = present.pop(dst, [])
-            others = [each for each in routes if (each.gateway, each.ifindex) != (hop.gateway, ifindex)]
+            planned = (hop.gateway, ifindex, _PRIORITY[dst.version])
+            others = [each for each in routes if (each.gateway, each.ifindex, each.priority) != planned]
             via = f"route {dst} via {hop.gateway}"
             if len(others) < len(routes):  # as planned; another one may be beside it
                 gone += [Change("-", _described(each), (delete_route(each),)) for each in others]
@@ -210,27 +227,32 @@ class Kernel:
 
     def _send(self, requests: Iterable[RtnlRequest[Any]]) -> list[str]:
         """Send requests in batches; return the first refusal of each batch in words."""
-        waiting, refused = list(requests), []
-        for start in range(0, len(waiting), _BATCH):
+        refused = []
+        for batch in _batches(requests):
             try:
-                self._rtnl.send(*waiting[start : start + _BATCH])
+                self._rtnl.send(*batch)
             except NetlinkError as error:
                 refused.append(str(error.strerror))
         return refused
 
 
+def _batches(requests: Iterable[RtnlRequest[Any]]) -> Iterator[list[RtnlRequest[Any]]]:
+    waiting = list(requests)
+    for start in range(0, len(waiting), _BATCH):
+        yield waiting[start : start + _BATCH]
+
+
 def sign_of_link(link: Link | None, tunnel: Tunnel | None) -> str:
     """Compare the tunnel's link with the plan: `+`, `-`, `~` as of `Change`, or "" if it is as planned.
 
-    Raises NetlinkError (EEXIST) for a link of that name that is no tunnel.
+    A link of that name and of another kind is another program's.
     """
-    if link is not None and link.kind != "vxlan":
-        raise NetlinkError(errno.EEXIST, f"{TUNNEL} is a link of another kind: {link.kind or 'hardware'}")
-    if link is None:
+    own = link if link is not None and link.kind == "vxlan" else None
+    if own is None:
         return "" if tunnel is None else "+"
     if tunnel is None:
         return "-"
-    is_same = (link.details.vxlan, link.mtu, link.mac, link.up) == (tunnel.settings, tunnel.mtu, tunnel.mac, True)
+    is_same = (own.details.vxlan, own.mtu, own.mac, own.up) == (tunnel.settings, tunnel.mtu, tunnel.mac, True)
     return "" if is_same else "~"
 
 
@@ -249,7 +271,7 @@ def _in_the_way(foreign: Sequence[KernelRoute], hops: Mapping[Network, Hop]) -> 
     for route in foreign:
         ranges = planned[route.dst.version]
         at = bisect_right(ranges, route.dst) - 1
-        if at < 0 or not _is_within(route.dst, ranges[at]):
+        if at < 0 or not is_within(route.dst, ranges[at]):
             continue
         wanted = ranges[at]
         if route.dst == wanted:
@@ -261,7 +283,8 @@ def _in_the_way(foreign: Sequence[KernelRoute], hops: Mapping[Network, Hop]) -> 
     return problems, blocked
 
 
-def _is_within(inner: Network, outer: Network) -> bool:
+def is_within(inner: Network, outer: Network) -> bool:
+    """Tell whether a network is a part of another one, or the same; both are of one IP version."""
     first, last = inner.network_address, inner.broadcast_address
     return outer.network_address.packed <= first.packed and last.packed <= outer.broadcast_address.packed
 

@@ -9,7 +9,6 @@ from typing import Final, TypeAlias
 from agent.agent import Agent
 from agent.cluster import Cluster
 from agent.sources import NodeSource
-from netlink.wire import NetlinkError
 
 Tell: TypeAlias = Callable[[Agent, list[str]], None]
 
@@ -54,8 +53,6 @@ class _Loop:
         self._tell = tell
         self._read = 0.0
         self._due = dict.fromkeys(agents, math.inf)
-        self._refused: dict[Agent, list[str]] = {}
-        """The kernel's refusals at the last change."""
 
     def pause(self) -> float:
         """Return the seconds until something is to be done."""
@@ -69,7 +66,11 @@ class _Loop:
 
     def look_at_kernel(self, agent: Agent) -> None:
         """Have an agent compare soon if the kernel has announced something that is not as planned."""
-        if agent.plan is not None and agent.is_disturbed():
+        try:
+            is_disturbed = agent.is_disturbed()
+        except OSError:
+            is_disturbed = True
+        if is_disturbed and agent.plan is not None:
             self._due[agent] = min(self._due[agent], monotonic() + GATHER)
 
     def work(self) -> None:
@@ -93,23 +94,20 @@ class _Loop:
             elif changed:
                 self._attempt(agent, changed)
             else:
-                self._tell_of(agent, self._refused.get(agent, []))
+                self._tell(agent, [*self._source.problems, *agent.problems])
 
     def _attempt(self, agent: Agent, changed: set[str] | None) -> None:
         """Have an agent follow the Nodes that have changed; with None it compares all."""
         judgement = self._cluster.judgement_for(agent.options.node)
+        failure = []
         try:
-            if changed is None:
+            # A disputed node's judgement is its own: the changes of the common one do not tell all of its.
+            if changed is None or self._cluster.is_disputed(agent.options.node):
                 self._due[agent] = monotonic() + COMPARE
-                problems = agent.reconcile(judgement).problems
+                agent.reconcile(judgement)
             else:
-                problems = agent.follow(judgement, changed)
-        except NetlinkError as error:
-            problems = [str(error.strerror)]
+                agent.follow(judgement, changed)
+        except OSError as error:
+            failure.append(str(error.strerror or error))
             self._due[agent] = monotonic() + _RETRY
-        self._refused[agent] = problems
-        self._tell_of(agent, problems)
-
-    def _tell_of(self, agent: Agent, problems: list[str]) -> None:
-        planned = map(str, agent.plan.problems) if agent.plan is not None else ()
-        self._tell(agent, [*self._source.problems, *planned, *problems])
+        self._tell(agent, [*self._source.problems, *agent.problems, *failure])

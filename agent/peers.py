@@ -14,6 +14,8 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _INTERNAL: Final = "InternalIP"
+_LONGEST: Final = 60
+"""Characters of a claim in a message."""
 _FORBIDDEN: Final = {
     "0.0.0.0/8": "this host",
     "127.0.0.0/8": "loopback",
@@ -94,14 +96,19 @@ def judge(nodes: Iterable[ClusterNode], own: str, cluster_cidrs: Sequence[Networ
                 address = taken.address(node.name, text)
                 addresses.setdefault(address.version, address)
             except _RefusedError as refused:
-                problems.append(Problem(node.name, f"address {text!r} {refused}"))
+                problems.append(Problem(node.name, f"address {_shown(text)} {refused}"))
         for text in node.pod_cidrs:
             try:
                 ranges.append(taken.network(node.name, text))
             except _RefusedError as refused:
-                problems.append(Problem(node.name, f"podCIDR {text!r} {refused}"))
+                problems.append(Problem(node.name, f"podCIDR {_shown(text)} {refused}"))
         peers[node.name] = Peer(node.name, tuple(ranges), addresses)
     return Judgement(peers, problems)
+
+
+def _shown(text: str) -> str:
+    """Return a claim for a message: no control character, and no more than a line of it."""
+    return repr(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
 
 
 class _RefusedError(Exception):
@@ -139,7 +146,7 @@ class _Taken:
     def network(self, name: str, text: str) -> Network:
         """Take a range for a node. Raises _RefusedError."""
         try:
-            network = ipaddress.ip_network(text)
+            network = ipaddress.ip_network(_without_zone(text))
         except ValueError:
             raise _RefusedError("is not a network") from None
         if network.prefixlen == 0:
@@ -158,7 +165,7 @@ class _Taken:
     def address(self, name: str, text: str) -> Address:
         """Take an address for a node. Raises _RefusedError."""
         try:
-            address = ipaddress.ip_address(text)
+            address = ipaddress.ip_address(_without_zone(text))
         except ValueError:
             raise _RefusedError("is not an IP address") from None
         number = int(address)
@@ -183,6 +190,13 @@ _FORBIDDEN_SPANS: Final = tuple(
     (network.version, int(network.network_address), int(network.broadcast_address), word)
     for network, word in ((ipaddress.ip_network(text), word) for text, word in _FORBIDDEN.items())
 )
+
+
+def _without_zone(text: str) -> str:
+    """Return a text that names no link, as `fe80::1%eth0` does. Raises _RefusedError."""
+    if "%" in text:
+        raise _RefusedError("has a zone")
+    return text
 
 
 def _refuse_forbidden(version: int, first: int, last: int) -> None:

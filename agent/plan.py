@@ -118,6 +118,8 @@ class Plan(NamedTuple):
 
     site: Site
     ways: dict[str, Ways]
+    refused: list[Problem]
+    """Claims of Nodes that are not followed."""
 
     @property
     def tunnel(self) -> Tunnel | None:
@@ -130,15 +132,28 @@ class Plan(NamedTuple):
         settings = Vxlan(VNI, site.local, PORT, learning=False)
         return Tunnel(settings, site.mtu, tunnel_mac(site.node.name), addresses)
 
+    def without_tunnel(self) -> "Plan":
+        """Return the part of the plan that needs no tunnel."""
+        direct = {
+            name: Ways({dst: hop for dst, hop in each.hops.items() if hop.ifindex}, {}, {}, each.problems)
+            for name, each in self.ways.items()
+        }
+        return self._replace(site=self.site._replace(local=None), ways=direct)
+
     @property
     def problems(self) -> list[Problem]:
         """All that keeps a node from being reached."""
-        return [*self.site.problems, *(problem for each in self.ways.values() for problem in each.problems)]
+        return [
+            *self.refused,
+            *self.site.problems,
+            *(problem for each in self.ways.values() for problem in each.problems),
+        ]
 
 
 def make_site(node: Peer, backend: Backend, own: Mapping[Address, Link], mtu: int = 0) -> Site:
     """Plan this node's own part; `own` has the links of its addresses. `mtu` in bytes comes before that of the link."""
-    local = next((each for each in node.addresses.values() if each in own), None)
+    # Both ends have to choose one family, whatever the order of their addresses is.
+    local = next((address for _, address in sorted(node.addresses.items()) if address in own), None)
     if local is None:
         addresses = ", ".join(map(str, node.addresses.values())) or "none"
         problem = Problem(node.name, f"no link of this node has one of its addresses ({addresses})")
@@ -152,10 +167,10 @@ def make_plan(judgement: Judgement, own: str, backend: Backend, underlay: Underl
     node = judgement.peers.get(own)
     if node is None:
         missing = Problem(own, "there is no such Node")
-        return Plan(Site(Peer(own, (), {}), backend, None, 0, [*judgement.problems, missing]), {})
+        return Plan(Site(Peer(own, (), {}), backend, None, 0, [missing]), {}, judgement.problems)
     site = make_site(node, backend, underlay.own, mtu)
     ways = {name: site.ways_to(peer, underlay.on_link) for name, peer in judgement.peers.items() if name != own}
-    return Plan(site._replace(problems=[*judgement.problems, *site.problems]), ways)
+    return Plan(site, ways, judgement.problems)
 
 
 def _alone(address: Address) -> Interface:

@@ -73,6 +73,7 @@ class ManifestNodes:
         """Read them. Raises OSError if there is nothing at the path."""
         path.stat()
         self._path = path
+        self._is_folder = path.is_dir()
         self._seen: dict[Path, tuple[int, int, int]] = {}
         self._nodes: dict[Path, list[ClusterNode]] = {}
         self._flaws: dict[Path, str] = {}
@@ -116,7 +117,7 @@ class ManifestNodes:
         """Do nothing: no file is open."""
 
     def _files(self) -> list[Path]:
-        if not self._path.is_dir():
+        if not self._is_folder:
             return [self._path]
         return sorted(path for path in self._path.iterdir() if path.suffix in _SUFFIXES and path.name[0] != ".")
 

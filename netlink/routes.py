@@ -35,6 +35,8 @@ _RTN_UNICAST = 1
 _RTPROT_BOOT = 3
 _RTNH_F_ONLINK = 4
 _RTA_DST, _RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_METRICS, _RTA_MULTIPATH, _RTA_TABLE = 1, 4, 5, 6, 8, 9, 15
+_RTA_VIA = 18
+"""A gateway of the other family: its family in two bytes, and the address."""
 _RTAX_MTU, _RTAX_ADVMSS = 2, 8
 _IPV4 = 4
 
@@ -44,7 +46,9 @@ RTNEXTHOP: Final = struct.Struct("=HBBi")
 """struct rtnexthop: length, flags, hops, ifindex."""
 _BODY = HEADER.size + RTMSG.size
 
-_NO_ROUTE = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES, errno.EINVAL, errno.ENODATA})
+_NO_ROUTE = frozenset(
+    {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES, errno.EINVAL, errno.ENODATA, errno.EOPNOTSUPP}
+)
 """Answers to a look-up: no route, or one that is unreachable, prohibited or a black hole."""
 
 Network = IPv4Network | IPv6Network
@@ -222,7 +226,7 @@ def routes_in(encoded: bytes) -> Iterator[KernelRoute]:
     metrics = values(found.get(_RTA_METRICS, b""))
     whole = KernelRoute(
         dst=network_of(family, found.get(_RTA_DST), length),
-        gateway=address_of(found.get(_RTA_GATEWAY)),
+        gateway=_gateway(found),
         ifindex=uint32(found.get(_RTA_OIF)),
         mtu=uint32(metrics.get(_RTAX_MTU)),
         advmss=uint32(metrics.get(_RTAX_ADVMSS)),
@@ -239,8 +243,12 @@ def routes_in(encoded: bytes) -> Iterator[KernelRoute]:
     while offset + RTNEXTHOP.size <= len(paths):
         size, _, _, ifindex = RTNEXTHOP.unpack_from(paths, offset)
         path = values(paths[offset : offset + size], RTNEXTHOP.size)
-        yield whole._replace(gateway=address_of(path.get(_RTA_GATEWAY)), ifindex=ifindex)
+        yield whole._replace(gateway=_gateway(path), ifindex=ifindex)
         offset += max(RTNEXTHOP.size, size + 3 & ~3)
+
+
+def _gateway(attributes: dict[int, bytes]) -> Address | None:
+    return address_of(attributes.get(_RTA_GATEWAY) or attributes.get(_RTA_VIA, b"")[2:])
 
 
 def network_of(family: int, packed: bytes | None, length: int) -> Network:

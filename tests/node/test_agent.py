@@ -1,28 +1,35 @@
-"""Agents at work: changes of Nodes and of the kernel are followed within a second, and nothing else wakes them."""
+"""Agents at work: they follow changes of Nodes and of the kernel at once, and nothing else wakes them."""
 
 import functools
 import json
+import math
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent import loop
 from agent.agent import Agent, Options
 from agent.cluster import Cluster
 from agent.kernel import PROTOCOL
 from agent.loop import serve
-from agent.peers import tunnel_mac
+from agent.peers import ClusterNode, tunnel_mac
 from agent.plan import TUNNEL, Backend
-from agent.sources import ManifestNodes
+from agent.sources import ManifestNodes, NodeSource
 from netlink.namespace import open_namespace
 from tests.nodes import Node, until, veth_between
 
 pytestmark = pytest.mark.sudo
+
+
+def address_of(address: str) -> dict[str, object]:
+    """Return the status of a Node with one address."""
+    return {"addresses": [{"type": "InternalIP", "address": address}]}
 
 
 class Running:
@@ -35,7 +42,6 @@ class Running:
         self.comparisons: list[str] = []
         self._backend = backend
         self._stop = os.eventfd(0)
-        self._thread: threading.Thread | None = None
         folder.mkdir()
 
     def write(self, number: int, **changes: Any) -> None:
@@ -44,32 +50,31 @@ class Running:
             "kind": "Node",
             "metadata": {"name": f"node-{number}"},
             "spec": {"podCIDRs": [f"10.244.{number}.0/24", f"fd00:10:244:{number}::/64"]},
-            "status": {"addresses": [{"type": "InternalIP", "address": f"192.0.2.{number + 1}"}]},
+            "status": address_of(f"192.0.2.{number + 1}"),
         }
         path = self.folder / f"node-{number}.json"
         path.with_suffix(".new").write_text(json.dumps(content | changes))
         path.with_suffix(".new").rename(path)
 
-    def start(self) -> None:
-        ready = threading.Event()
-        self._thread = threading.Thread(target=self._serve, args=(ready,))
-        self._thread.start()
-        assert ready.wait(30)
+    @contextmanager
+    def serving(self, source: NodeSource | None = None) -> Iterator["Running"]:
+        """Have the agents serve for the with block; their thread's error becomes the block's."""
+        with ThreadPoolExecutor(1) as executor:
+            served = executor.submit(self._serve, source)
+            try:
+                yield self
+            finally:
+                os.eventfd_write(self._stop, 1)
+                served.result()
+                os.close(self._stop)
 
-    def stop(self) -> None:
-        os.eventfd_write(self._stop, 1)
-        if self._thread is not None:
-            self._thread.join()
-        os.close(self._stop)
-
-    def _serve(self, ready: threading.Event) -> None:
+    def _serve(self, source: NodeSource | None) -> None:
         with ExitStack() as stack:
             agents = []
             for number, node in enumerate(self.nodes):
                 with open_namespace(node.path) as namespace:
                     agents.append(stack.enter_context(Agent(Options(f"node-{number}", self._backend), namespace)))
-            ready.set()
-            serve(ManifestNodes(self.folder), Cluster(), agents, self._stop, self._tell)
+            serve(source or ManifestNodes(self.folder), Cluster(), agents, self._stop, self._tell)
 
     def _tell(self, agent: Agent, problems: list[str]) -> None:
         self.comparisons.append(agent.options.node)
@@ -82,6 +87,12 @@ class Running:
         return {route["dst"] for route in found}
 
 
+@pytest.fixture(autouse=True)
+def announced_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No comparison each minute: announcements alone wake agents."""
+    monkeypatch.setattr(loop, "COMPARE", math.inf)
+
+
 @pytest.fixture(params=[Backend.AUTO, Backend.VXLAN])
 def running(request: pytest.FixtureRequest, make_node: Callable[[], Node], tmp_path: Path) -> Iterator[Running]:
     """Two nodes with agents, and manifests of both."""
@@ -92,9 +103,8 @@ def running(request: pytest.FixtureRequest, make_node: Callable[[], Node], tmp_p
     cluster = Running(tmp_path / "nodes", nodes, request.param)
     for number in range(2):
         cluster.write(number)
-    cluster.start()
-    yield cluster
-    cluster.stop()
+    with cluster.serving():
+        yield cluster
 
 
 OTHER = {"10.244.1.0/24", "fd00:10:244:1::/64"}
@@ -103,12 +113,12 @@ OTHER = {"10.244.1.0/24", "fd00:10:244:1::/64"}
 def test_agents_make_routes_at_their_start_and_follow_nodes(running: Running) -> None:
     until(lambda: running.destinations(0) == OTHER and len(running.destinations(1)) == 2)
 
-    running.write(7, status={"addresses": [{"type": "InternalIP", "address": "192.0.2.200"}]})
+    running.write(7, status=address_of("192.0.2.200"))
     until(lambda: "10.244.7.0/24" in running.destinations(0) & running.destinations(1))
     running.write(
         7,
         spec={"podCIDRs": ["10.244.8.0/24"]},
-        status={"addresses": [{"type": "InternalIP", "address": "192.0.2.200"}]},
+        status=address_of("192.0.2.200"),
     )
     until(lambda: running.destinations(0) == OTHER | {"10.244.8.0/24"})
     (running.folder / "node-7.json").unlink()
@@ -189,7 +199,7 @@ def test_an_agents_own_changes_and_a_pods_do_not_wake_it(running: Running) -> No
     wait_for_quiet(running)
     seen = len(running.comparisons)
 
-    running.write(7, status={"addresses": [{"type": "InternalIP", "address": "192.0.2.200"}]})
+    running.write(7, status=address_of("192.0.2.200"))
     until(lambda: "10.244.7.0/24" in running.destinations(0) & running.destinations(1))
     pod = running.nodes[0].pod_namespace("pod").rpartition("/")[2]
     running.nodes[0].run(["ip", "link", "add", "veth-pod", "type", "veth", "peer", "name", "eth0", "netns", pod])
@@ -207,7 +217,7 @@ def test_an_overlapping_node_is_refused_and_the_others_go_on(running: Running) -
     running.write(
         7,
         spec={"podCIDRs": ["10.244.1.128/25", "10.244.9.0/24"]},
-        status={"addresses": [{"type": "InternalIP", "address": "192.0.2.9"}]},
+        status=address_of("192.0.2.9"),
     )
 
     until(lambda: running.destinations(0) == OTHER | {"10.244.9.0/24"})
@@ -241,8 +251,92 @@ def test_leftovers_of_nodes_that_went_meanwhile_go_at_the_start(make_node: Calla
     for number in range(2):
         cluster.write(number, spec={"podCIDRs": [f"10.244.{number}.0/24"]})
 
-    cluster.start()
+    with cluster.serving():
+        until(lambda: cluster.destinations(0) == {"10.244.1.0/24"})
 
-    until(lambda: cluster.destinations(0) == {"10.244.1.0/24"})
-    cluster.stop()
     assert cluster.destinations(0) == {"10.244.1.0/24"}
+
+
+class Unknown:
+    """A source whose Nodes are not known yet; it counts the looks."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def fileno(self) -> int | None:
+        return None
+
+    def poll(self) -> bool:
+        self.looks += 1
+        return False
+
+    def nodes(self) -> list[ClusterNode] | None:
+        return None
+
+    @property
+    def problems(self) -> list[str]:
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+def test_announcements_before_the_nodes_are_known_are_read_and_change_nothing(
+    make_node: Callable[[], Node], tmp_path: Path
+) -> None:
+    node, source = make_node(), Unknown()
+    with Running(tmp_path / "nodes", [node], Backend.AUTO).serving(source):
+        until(lambda: source.looks)
+        node.run(["ip", "link", "add", "veth0", "type", "veth", "peer", "name", "veth1"])
+        seen = source.looks
+        until(lambda: source.looks >= seen + 2)
+
+        # Looks are half a second apart; an announcement that stays unread would wake the loop at once.
+        assert source.looks <= seen + 4
+    assert node.ip("route", "show", "proto", str(PROTOCOL)) == []
+
+
+def test_a_folder_of_manifests_that_goes_keeps_the_routes(running: Running) -> None:
+    until(lambda: running.destinations(0) == OTHER)
+
+    running.folder.rename(running.folder.with_name("away"))
+
+    until(lambda: is_told(running, "No such file or directory"))
+    assert running.destinations(0) == OTHER
+
+
+def test_a_problem_is_told_once_and_no_more_when_it_is_corrected(running: Running) -> None:
+    until(lambda: running.destinations(0) == OTHER)
+
+    for claim, word in (("0.0.0.0/0", "a default route"), ("224.0.0.0/8", "multicast")):
+        running.write(7, spec={"podCIDRs": [claim]})
+        until(functools.partial(is_told, running, f"{claim}' is {word}"))
+        assert len(running.told["node-0"]) == 1
+    (running.folder / "node-7.json").unlink()
+    until(lambda: running.told["node-0"] == [])
+
+
+def test_a_route_in_the_way_is_told_until_it_goes(running: Running) -> None:
+    node, route = running.nodes[0], ["10.244.1.0/25", "via", "192.0.2.9"]
+    until(lambda: running.destinations(0) == OTHER)
+    node.run(["ip", "route", "add", *route])
+    until(lambda: is_told(running, "route 10.244.1.0/25 via 192.0.2.9 of boot takes packets"))
+
+    running.write(7, spec={"podCIDRs": ["10.244.7.0/24"]}, status=address_of("192.0.2.200"))
+    until(lambda: "10.244.7.0/24" in running.destinations(0))
+    assert is_told(running, "takes packets")
+
+    node.run(["ip", "route", "del", *route])
+    until(lambda: running.told["node-0"] == [])
+
+
+def test_routes_that_lead_to_no_node_and_no_pod_of_another_wake_no_agent(running: Running) -> None:
+    until(lambda: running.destinations(0) == OTHER)
+    wait_for_quiet(running)
+    seen = len(running.comparisons)
+
+    for number in range(20):
+        running.nodes[0].run(["ip", "route", "add", f"203.0.113.{number}/32", "dev", "uplink0"])
+    wait_for_quiet(running)
+
+    assert len(running.comparisons) == seen

@@ -1,6 +1,7 @@
 """The agent's routes and tunnels in the kernel: what it makes, what it removes, and what it leaves alone."""
 
 from collections.abc import Callable, Iterator, Sequence
+from ipaddress import ip_address
 from typing import NamedTuple
 
 import pytest
@@ -9,7 +10,6 @@ from agent.kernel import PROTOCOL, Difference, Kernel
 from agent.peers import ClusterNode, judge, tunnel_mac
 from agent.plan import TUNNEL, Backend, Plan, Underlay, make_plan
 from netlink.namespace import open_namespace
-from netlink.wire import NetlinkError
 from tests.nodes import Node, veth_between
 
 pytestmark = pytest.mark.sudo
@@ -259,10 +259,46 @@ def test_a_link_of_that_name_that_is_no_tunnel_is_kept(cluster: list[Member]) ->
     one.node.run(["ip", "link", "add", TUNNEL, "type", "bridge"])
     before = one.node.state()
 
-    with pytest.raises(NetlinkError, match=f"{TUNNEL} is a link of another kind: bridge"):
-        one.kernel.apply(one.plan(members(), Backend.VXLAN))
+    difference = one.kernel.apply(one.plan(members(), Backend.VXLAN))
 
+    assert difference.problems == [f"there is no tunnel: {TUNNEL} is a link of another kind, bridge"]
     one.node.assert_same_state(before)
+    one.kernel.apply(one.plan(members(), Backend.HOST_GW))
+    assert len(one.routes()) == 2
+
+
+def test_another_programs_tunnel_of_the_same_number_is_named_and_direct_routes_go_on(cluster: list[Member]) -> None:
+    one = cluster[0]
+    one.node.run(
+        ["ip", "link", "add", "flannel.1", "type", "vxlan", "id", "1", "dstport", "8472", "local", "192.0.2.1"]
+    )
+    far = ClusterNode("far", "", ("10.244.9.0/24",), ("198.51.100.9",))
+    before = one.node.ip("link", "show", "flannel.1")
+
+    difference = one.kernel.apply(one.plan([*members(), far], Backend.AUTO))
+
+    assert difference.problems == ["there is no tunnel: flannel.1 has VNI 1 and port 8472, which it needs"]
+    assert set(one.routes()) == {"10.244.1.0/24", "fd00:10:244:1::/64"}
+    assert one.node.ip("link", "show", "flannel.1") == before
+
+
+def test_an_own_route_of_another_priority_is_replaced(cluster: list[Member]) -> None:
+    one = cluster[0]
+    route = ["10.244.1.0/24", "via", "192.0.2.2", "metric", "500", "proto", str(PROTOCOL)]
+    one.node.run(["ip", "route", "add", *route])
+
+    difference = one.kernel.apply(one.plan(members(), Backend.HOST_GW))
+
+    assert "~ route 10.244.1.0/24 via 192.0.2.2" in words(difference)
+    [made] = one.node.ip("route", "show", "10.244.1.0/24")
+    assert "metric" not in made
+
+
+def test_a_route_by_a_gateway_of_the_other_family_is_not_on_the_link(cluster: list[Member]) -> None:
+    one = cluster[0]
+    one.node.run(["ip", "route", "add", "198.51.100.0/24", "via", "inet6", "fe80::77", "dev", "uplink0"])
+
+    assert one.kernel.on_link([ip_address("198.51.100.9"), ip_address("192.0.2.9")]).keys() == {ip_address("192.0.2.9")}
 
 
 def test_a_change_that_the_kernel_refuses_is_a_problem_and_the_others_are_made(cluster: list[Member]) -> None:

@@ -71,6 +71,7 @@ def test_good_nodes_are_followed_with_their_first_address_of_each_family() -> No
         ("text", "is not a network"),
         ("10.244.1.1/24", "is not a network"),
         ("10.244.1.0/33", "is not a network"),
+        ("fd00:10:244:1::%eth0/64", "has a zone"),
         ("0.0.0.0/0", "is a default route"),
         ("::/0", "is a default route"),
         ("10.245.0.0/24", "is outside of the cluster's ranges 10.244.0.0/16, fd00:10:244::/56"),
@@ -124,6 +125,7 @@ def test_a_range_that_no_pod_can_have_is_refused_in_any_cluster(cidr: str, word:
         ("fe80::1", "is link-local"),
         ("::1", "is loopback"),
         ("255.255.255.255", "is reserved"),
+        ("2001:db8::9%eth0", "has a zone"),
     ],
 )
 def test_an_address_that_may_not_be_is_refused_by_name_and_value(address: str, reason: str) -> None:
@@ -161,6 +163,13 @@ def test_an_address_in_an_older_nodes_range_costs_the_younger_node_its_address()
         "Node thief: address '10.244.5.1' is in the range 10.244.5.0/24 of Node old"
     ]
     assert ranges(judgement, "old") == ["10.244.5.0/24"]
+
+
+def test_a_long_claim_is_cut_in_its_problem() -> None:
+    judgement = judged(node("bad", "x\n" * 500))
+
+    [problem] = judgement.problems
+    assert problem.text == f"podCIDR {('x' + chr(10)) * 30 + '…'!r} is not a network"
 
 
 def test_a_node_may_not_overlap_itself() -> None:

@@ -107,6 +107,13 @@ def test_a_tunnel_over_ipv6_has_a_longer_header() -> None:
     assert ends(planned) == {tunnel_mac("far"): "2001:db8:3::3"}
 
 
+def test_both_ends_choose_one_family_whatever_the_order_of_addresses_is() -> None:
+    planned = plan(Backend.VXLAN, far(), own=("2001:db8::1", "192.0.2.1"))
+
+    assert planned.tunnel is not None
+    assert planned.tunnel.settings.local == ip_address("192.0.2.1")
+
+
 def test_the_mtu_of_the_option_comes_before_that_of_links() -> None:
     planned = plan(Backend.VXLAN, far(), mtu=1280)
 
