@@ -214,7 +214,7 @@ vm-needs:
 	@tools/need.sh $(VM_NEEDS)
 
 kubernetes-needs:
-	@tools/need.sh --into $(ETCD) $(KUBERNETES_NEEDS)
+	@PATH="$$KUBEBUILDER_ASSETS:$$PATH" tools/need.sh --into $(ETCD) $(KUBERNETES_NEEDS)
 
 # Debian's python3 has no ensurepip of its own: the package of venv brings it.
 $(MADE): | needs

@@ -35,7 +35,7 @@ _SECONDS: Final = 180.0
 def programs() -> dict[str, str]:
     """Return the paths of the programs by their names. Raises pytest.UsageError that tells how to get them."""
     folder = os.environ.get(_ASSETS, "")
-    found = {name: shutil.which(name, path=folder or os.devnull) for name in _PROGRAMS}
+    found = {name: shutil.which(name, path=str(Path(folder).resolve()) if folder else os.devnull) for name in _PROGRAMS}
     found["etcd"] = found["etcd"] or shutil.which("etcd")
     if missing := [name for name, path in found.items() if path is None]:
         raise pytest.UsageError(
