@@ -165,6 +165,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.mostly_slow(4, "each loss; a part is in make test")
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_loss_is_made_good_at_its_announcement(running: Running, damage: str) -> None:
     node = running.nodes[0]
