@@ -269,6 +269,7 @@ def test_ci_runs_all_on_a_container_host_up_to_the_first_that_fail(
         shutil.copytree(ROOT / folder, copy / folder)
     programs.mkdir()
     executable(programs / "make", MAKE)
+    executable(programs / "xz", "#!/bin/sh\n")
     [control_plane] = {
         copy / path for path in re.findall(r"[\w./]+/control-plane\b", (copy / ".ci" / "run").read_text())
     }
