@@ -82,9 +82,13 @@ class Agent(Closing):
         return self._kernel.difference(self._planned(judgement))
 
     def reconcile(self, judgement: Judgement) -> Difference:
-        """Plan anew, and make the kernel's state that of the plan. Raises NetlinkError."""
+        """Plan anew, and make the kernel's state that of the plan. Raises NetlinkError.
+
+        Without this node's own Node nothing is changed: its name may be wrong, and its pods go on.
+        """
         plan = self._planned(judgement)
-        difference = self._kernel.apply(plan)
+        is_known = self.options.node in judgement.peers
+        difference = self._kernel.apply(plan) if is_known else Difference("", [], [])
         self._set_plan(plan)
         self._found = difference.problems
         return difference
@@ -95,7 +99,7 @@ class Agent(Closing):
         That does for changes of other nodes after `reconcile`. Raises NetlinkError.
         """
         plan, own = self._plan, self.options.node
-        if plan is None or own in changed:
+        if plan is None or own in changed or own not in judgement.peers:
             self.reconcile(judgement)
             return
         peers = {name: judgement.peers.get(name) for name in changed}

@@ -20,7 +20,7 @@ class Backoff:
         self._pause = first
 
     def next(self, at_least: float = 0.0) -> float:
-        """Return the next pause; `at_least` is what a server asked for."""
+        """Return the next pause; `at_least` is the pause that a server asks for."""
         pause, self._pause = self._pause, min(self._pause * 2, self._most)
         return max(pause, at_least) * (1 + random.random())  # noqa: S311 -- no secret
 

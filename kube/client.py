@@ -1,4 +1,4 @@
-"""Requests to the Kubernetes API. Objects are JSON as the server sent it, so keys that nobody here knows are kept.
+"""Requests to the Kubernetes API. Objects are JSON as the server sent it, so unknown keys are kept.
 
 https://kubernetes.io/docs/reference/using-api/api-concepts/ describes lists in pages, watches and patches.
 """
@@ -248,8 +248,7 @@ class Client:
     ) -> Object:
         """Send a request, again if the server asks for patience, and return the object of the answer.
 
-        A connection that is lost on the way is tried again for GET alone: of another one nobody knows whether the
-        server has followed it.
+        After a lost connection only a GET is sent again: the server may have followed any other request.
         """
         target = f"{path}?{urlencode(query)}" if query else path
         body = None if content is None else json.dumps(content, separators=(",", ":")).encode()

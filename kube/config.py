@@ -75,7 +75,7 @@ class Material(NamedTuple):
 
 
 class ClusterConfig(NamedTuple):
-    """A server, and what is shown to it. `ca` None means the certificate authorities of this system."""
+    """A server, and the credentials for it. `ca` None means the certificate authorities of this system."""
 
     server: Server
     ca: Material | None = None

@@ -341,3 +341,12 @@ def test_routes_that_lead_to_no_node_and_no_pod_of_another_wake_no_agent(running
     wait_for_quiet(running)
 
     assert len(running.comparisons) == seen
+
+
+def test_routes_stay_if_the_own_node_goes(running: Running) -> None:
+    until(lambda: running.destinations(0) == OTHER)
+
+    (running.folder / "node-0.json").unlink()
+
+    until(lambda: is_told(running, "Node node-0: there is no such Node"))
+    assert running.destinations(0) == OTHER

@@ -1,4 +1,4 @@
-"""The agent's routes and tunnels in the kernel: what it makes, what it removes, and what it leaves alone."""
+"""The agent's routes and tunnels in the kernel: it makes and removes its own, and leaves those of others alone."""
 
 from collections.abc import Callable, Iterator, Sequence
 from ipaddress import ip_address
@@ -254,14 +254,16 @@ def test_a_route_with_a_higher_metric_is_no_problem(cluster: list[Member], metri
     assert ("10.244.1.0/24" in one.routes()) != is_problem
 
 
-def test_a_link_of_that_name_that_is_no_tunnel_is_kept(cluster: list[Member]) -> None:
+@pytest.mark.parametrize("kind", ["bridge", "vxlan id 9 dstport 8472"])
+def test_another_programs_link_of_the_tunnels_name_is_kept(cluster: list[Member], kind: str) -> None:
     one = cluster[0]
-    one.node.run(["ip", "link", "add", TUNNEL, "type", "bridge"])
+    one.node.run(["ip", "link", "add", TUNNEL, "type", *kind.split()])
     before = one.node.state()
 
     difference = one.kernel.apply(one.plan(members(), Backend.VXLAN))
 
-    assert difference.problems == [f"there is no tunnel: {TUNNEL} is a link of another kind, bridge"]
+    [problem] = difference.problems
+    assert problem == f"there is no tunnel: {TUNNEL} is another program's link, of kind {kind.partition(' ')[0]}"
     one.node.assert_same_state(before)
     one.kernel.apply(one.plan(members(), Backend.HOST_GW))
     assert len(one.routes()) == 2

@@ -1,4 +1,4 @@
-"""`make release`: what it refuses, and that its archives and its bill of materials depend on their content alone."""
+"""`make release`: it refuses unfit checkouts; archives and the bill of materials follow from their content alone."""
 
 import json
 import os

@@ -136,7 +136,7 @@ def test_an_address_that_may_not_be_is_refused_by_name_and_value(address: str, r
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_the_older_node_keeps_what_a_younger_one_claims(*, turned: bool) -> None:
+def test_a_range_claimed_by_two_nodes_stays_with_the_older_one(*, turned: bool) -> None:
     nodes = [
         node("old", "10.244.5.0/24", at="192.0.2.5", created="2026-01-01T00:00:00Z"),
         node("new", "10.244.5.0/24", at="192.0.2.5", created="2026-02-01T00:00:00Z"),

@@ -29,7 +29,7 @@ def test_a_list_is_read_in_pages(serve: Serve, client_of: ClientOf) -> None:
     assert [each.query for each in server.requests] == [{"limit": "1"}, {"limit": "1", "continue": "next"}]
 
 
-def test_a_list_whose_token_has_expired_begins_again_without_doubles(serve: Serve, client_of: ClientOf) -> None:
+def test_list_with_an_expired_token_is_read_again_without_duplicates(serve: Serve, client_of: ClientOf) -> None:
     server = serve(
         answers(node_list(7, node("a"), more="old")),
         fails(410, "Expired", "the continue token is too old"),
@@ -39,7 +39,7 @@ def test_a_list_whose_token_has_expired_begins_again_without_doubles(serve: Serv
     assert names(client_of(server).list_all(NODES)) == ["a", "b"]
 
 
-def test_a_list_whose_tokens_always_expire_is_read_in_one_piece_at_last(serve: Serve, client_of: ClientOf) -> None:
+def test_list_is_read_without_pages_after_three_expired_tokens(serve: Serve, client_of: ClientOf) -> None:
     broken = (answers(node_list(7, node("a"), more="old")), fails(410, "Expired"))
     server = serve(*broken, *broken, *broken, answers(node_list(9, node("b"))))
 

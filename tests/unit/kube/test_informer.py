@@ -198,7 +198,7 @@ def test_a_watch_that_ends_at_once_is_not_asked_for_without_pause(serve: Serve, 
     assert time.monotonic() - begun >= 0.6  # pauses of 0.2 and 0.4 seconds between three watches
 
 
-def test_a_watch_in_which_the_server_hangs_is_begun_again(
+def test_informer_watches_again_after_a_server_hangs(
     serve: Serve, informer_of: InformerOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_module, "_WATCH_SECONDS", (0, 0))
