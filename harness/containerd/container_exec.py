@@ -100,7 +100,7 @@ def _prepared(
 
 
 def _document(folder: ContainerFolder) -> dict[str, Any]:
-    """Return `config.json`. A container of a release before it had one, without an image, has `host.json`."""
+    """Return `config.json`, or `host.json`: an earlier release wrote that for a container without an image."""
     try:
         document: dict[str, Any] = json.loads((folder.bundle / "config.json").read_bytes())
     except FileNotFoundError:
