@@ -2,13 +2,16 @@
 
 import struct
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from contextlib import ExitStack, closing
 from socket import AF_BRIDGE
-from typing import Final, NamedTuple
+from typing import Final
 
 from agent.kernel import PROTOCOL, Difference, Kernel, is_within, sign_of_link
+from agent.options import Options
 from agent.peers import Address, Judgement, Network, Peer
-from agent.plan import TUNNEL, Backend, Hop, Interface, Plan, Underlay, Ways, make_plan
+from agent.plan import TUNNEL, Hop, Interface, Plan, Site, Underlay, Ways, make_plan
+from agent.surroundings import Surroundings
 from netlink.addresses import address_in
 from netlink.change_monitor import (
     RTM_DELLINK,
@@ -30,28 +33,23 @@ _FAMILY_AND_IFINDEX: Final = struct.Struct("=B3xi")
 """The beginning of struct ifinfomsg, ifaddrmsg and ndmsg."""
 
 
-class Options(NamedTuple):
-    """The settings of the agent of one node."""
-
-    node: str
-    """The name of its Node."""
-    backend: Backend = Backend.AUTO
-    mtu: int = 0
-    """Of pods, in bytes; 0 to follow from the links."""
-
-
 class Agent(Closing):
     """Routes and tunnels of one node. Not to be shared between threads."""
 
-    def __init__(self, options: Options, namespace: Namespace | None = None) -> None:
-        """Open sockets in the node's network namespace, by default the thread's own. Raises OSError."""
+    def __init__(
+        self, options: Options, namespace: Namespace | None = None, say: Callable[[str], object] = lambda _: None
+    ) -> None:
+        """Open sockets in the node's network namespace, by default the thread's own. Raises OSError.
+
+        `say` is told each change of the node that is neither a route nor a part of the tunnel.
+        """
         self.options = options
-        self._kernel = Kernel(namespace)
-        try:
-            self._monitor = ChangeMonitor(namespace)
-        except OSError:
-            self._kernel.close()
-            raise
+        self._say = say
+        with ExitStack() as on_failure:
+            self._kernel = on_failure.enter_context(closing(Kernel(namespace)))
+            self._monitor = on_failure.enter_context(closing(ChangeMonitor(namespace)))
+            self._surroundings = Surroundings(options, namespace)
+            on_failure.pop_all()
         self._found: list[str] = []
         self._plan: Plan | None = None
         self._uplinks: dict[int, Link] = {}
@@ -61,6 +59,7 @@ class Agent(Closing):
         """Close the sockets; the kernel's state stays."""
         self._kernel.close()
         self._monitor.close()
+        self._surroundings.close()
 
     def fileno(self) -> int:
         """Return the descriptor that is readable after an announcement of the kernel."""
@@ -77,12 +76,33 @@ class Agent(Closing):
         planned = map(str, self._plan.problems) if self._plan is not None else ()
         return [*planned, *self._found]
 
-    def compare(self, judgement: Judgement) -> Difference:
-        """Plan anew, and compare with the kernel without a change. Raises NetlinkError."""
-        return self._kernel.difference(self._planned(judgement))
+    def compare(self, judgement: Judgement) -> list[str]:
+        """Plan anew, and return the differences in words, one for each line; nothing is changed. Raises OSError.
+
+        The problems are those of this comparison then.
+        """
+        plan = self._planned(judgement)
+        self._set_plan(plan)
+        if self.options.node not in judgement.peers:
+            return []
+        difference = self._kernel.difference(plan)
+        steps, problems = self._surroundings.compare(plan)
+        self._found = [*difference.problems, *problems]
+        link = [f"{difference.tunnel} link {TUNNEL}"] if difference.tunnel else []
+        return [*link, *map(str, difference.changes), *map(str, steps)]
+
+    def take_back(self) -> None:
+        """Remove the routes and the tunnel, and what `Surroundings.take_back` does. Raises OSError."""
+        nothing = Plan(Site(Peer(self.options.node, (), {}), self.options.backend, None, 0, []), {}, [])
+        difference = self._kernel.apply(nothing)
+        for each in difference.changes:
+            self._say(str(each))
+        if difference.tunnel:
+            self._say(f"{difference.tunnel} link {TUNNEL}")
+        self._surroundings.take_back(self._say)
 
     def reconcile(self, judgement: Judgement) -> Difference:
-        """Plan anew, and make the kernel's state that of the plan. Raises NetlinkError.
+        """Plan anew, and make the node's state that of the plan: routes first, the network list last. Raises OSError.
 
         Without this node's own Node nothing is changed: its name may be wrong, and its pods go on.
         """
@@ -91,6 +111,8 @@ class Agent(Closing):
         difference = self._kernel.apply(plan) if is_known else Difference("", [], [])
         self._set_plan(plan)
         self._found = difference.problems
+        if is_known:
+            self._found += self._surroundings.apply(plan, self._say)
         return difference
 
     def follow(self, judgement: Judgement, changed: Collection[str]) -> None:

@@ -102,6 +102,8 @@ def judge(nodes: Iterable[ClusterNode], own: str, cluster_cidrs: Sequence[Networ
                 ranges.append(taken.network(node.name, text))
             except _RefusedError as refused:
                 problems.append(Problem(node.name, f"podCIDR {_shown(text)} {refused}"))
+        if not node.pod_cidrs:
+            problems.append(Problem(node.name, "it has no podCIDR"))
         peers[node.name] = Peer(node.name, tuple(ranges), addresses)
     return Judgement(peers, problems)
 

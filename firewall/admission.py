@@ -134,6 +134,22 @@ def lack(tables: Tables, admission: Admission) -> str:
     return ""
 
 
+def refuses_forwarding(tables: Tables, version: int) -> bool:
+    """Tell whether iptables' chain FORWARD refuses packets of an address family, by its policy or a rule of its own.
+
+    Chains that it jumps to are not looked at: they are about other programs' networks. Raises OSError.
+    """
+    (family,) = (each for each in FAMILIES if each.version == version)
+    table = NftTable(tables.netfilter(), family.protocol, _IPTABLES_TABLE)
+    chain = table.chain(_FORWARD)
+    if chain and (chain.policy == DROP or (chain.uses and any(map(refuses, table.rules(_FORWARD))))):
+        return True
+    listed: list[str] = []
+    for program in programs_with(tables, family, _IPTABLES_TABLE, lambda _: False):
+        listed += run(program, ["-w", "-t", _IPTABLES_TABLE, "-S", _FORWARD], check=False)[1].splitlines()
+    return any(line == f"-P {_FORWARD} DROP" or "-j DROP" in line or "-j REJECT" in line for line in listed)
+
+
 def _chosen(tables: Tables, admission: Admission) -> str:
     from firewall import admission_firewalld
 
@@ -148,7 +164,7 @@ def _refused(tables: Tables, admission: Admission) -> list[Interface]:
     if admission.backend:
         return []
     versions = {address.version for address in admission.addresses}
-    refused = {version for version in versions if _is_refused(tables, version)}
+    refused = {version for version in versions if refuses_forwarding(tables, version)}
     return [address for address in admission.addresses if address.version in refused]
 
 
@@ -179,19 +195,3 @@ def _has_firewalld(tables: Tables) -> bool:
     ]
     netfilter.look_up(own, *direct)
     return own.found is not None or any(each.found is not None for each in direct)
-
-
-def _is_refused(tables: Tables, version: int) -> bool:
-    """Tell whether iptables' chain FORWARD refuses packets of an address family, by its policy or a rule of its own.
-
-    Chains that it jumps to are not looked at: they are about other programs' networks. Raises OSError.
-    """
-    (family,) = (each for each in FAMILIES if each.version == version)
-    table = NftTable(tables.netfilter(), family.protocol, _IPTABLES_TABLE)
-    chain = table.chain(_FORWARD)
-    if chain and (chain.policy == DROP or (chain.uses and any(map(refuses, table.rules(_FORWARD))))):
-        return True
-    listed: list[str] = []
-    for program in programs_with(tables, family, _IPTABLES_TABLE, lambda _: False):
-        listed += run(program, ["-w", "-t", _IPTABLES_TABLE, "-S", _FORWARD], check=False)[1].splitlines()
-    return any(line == f"-P {_FORWARD} DROP" or "-j DROP" in line or "-j REJECT" in line for line in listed)

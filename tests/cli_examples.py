@@ -11,6 +11,12 @@ from harness.cli.command_line import cli
 from harness.cli.verb_help import VerbCommand
 from tests.cli import ROOT
 
+_NODE = """
+kind: Node
+metadata: {name: node-1}
+spec: {podCIDRs: [10.244.1.0/24]}
+"""
+
 
 class Example(NamedTuple):
     """A command line without `cni-harness`, of the verb whose help has it."""
@@ -42,5 +48,6 @@ def prepare(folder: Path) -> None:
     """Make the files and folders that the examples name."""
     copy(ROOT / "docs/examples/web.yaml", folder)
     copy(ROOT / "conf/40-ptp.conflist", folder / "my.conflist")
-    for name in ("build", "manifests", "records"):
+    for name in ("build", "manifests", "nodes", "records"):
         (folder / name).mkdir()
+    (folder / "nodes" / "node-1.yaml").write_text(_NODE)

@@ -61,6 +61,9 @@ _GROUPS: Final[Mapping[str, Mapping[str, _Verb]]] = {
         "snapshot": _Verb("snapshot", "Show the state of the node and its pods"),
         "diff": _Verb("diff", "Compare a snapshot with another, or with now"),
     },
+    "Between nodes": {
+        "agent": _Verb("agent", "Lead packets of pods to other nodes"),
+    },
     "Plugins": {
         "version": _Verb("version", "Show the versions of this program and of plugins"),
         "conformance": _Verb("conformance", "Hold plugins to the CNI specification"),

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from agent import loop
-from agent.agent import Agent, Options
+from agent.agent import Agent
 from agent.cluster import Cluster
 from agent.kernel import PROTOCOL
 from agent.loop import serve
+from agent.options import Options
 from agent.peers import ClusterNode, tunnel_mac
 from agent.plan import TUNNEL, Backend
 from agent.sources import ManifestNodes, NodeSource

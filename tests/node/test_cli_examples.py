@@ -21,10 +21,11 @@ ORDER = (
     *("options", "version", "networks", "validate", "doctor", "new-plugin", "install", "uninstall", "image"),
     *("conformance", "conformance clean", "add", "snapshot", "run", "list", "inspect", "check", "connect", "exec"),
     *("get", "describe", "logs", "status", "topology", "path", "explain", "diagnose", "gc", "repair", "disconnect"),
-    *("diff", "delete", "del"),
+    *("agent", "diff", "delete", "del"),
 )
 """The verbs as they are called one after the other: each finds what earlier ones have made."""
 LONG = {
+    "agent --kubeconfig agent.conf --cluster-cidr 10.244.0.0/16": "it runs until a signal",
     "bench --quick": "seconds",
     "bench --bin-dir build --bin-dir /usr/lib/cni --save bench.json": "an hour",
     "conformance --bin-dir build --conf my.conflist --report run.html": "minutes",
@@ -44,7 +45,11 @@ LONG = {
     "uninstall": "it is for a host; test_readme uninstalls",
 }
 """Examples that are not executed, and why."""
-CODES = {"diff before.json": 1, "path pod1 192.0.2.1": 1}
+CODES = {
+    "agent --manifests nodes --node-name node-1 --dry-run": 1,
+    "diff before.json": 1,
+    "path pod1 192.0.2.1": 1,
+}
 """Exit codes besides 0: there is a difference; the node has no route to that address."""
 
 

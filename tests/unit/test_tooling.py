@@ -497,7 +497,7 @@ def test_the_wheel_holds_the_rooms_and_the_lists_and_the_launcher_and_nothing_el
     written |= {f"conf/{path.name}" for path in (ROOT / "conf").glob("*.conflist")}
     written |= {f"conf/schemas/{path.name}" for path in (ROOT / "conf" / "schemas").glob("*.json")}
     written |= {str(path.relative_to(ROOT)) for path in (ROOT / "harness").rglob("*.yaml")}
-    written |= {str(path.relative_to(ROOT)) for path in (ROOT / "harness").rglob("*.in")}
+    written |= {str(path.relative_to(ROOT)) for room in ("conf", "harness") for path in (ROOT / room).rglob("*.in")}
     written |= {str(path.relative_to(ROOT)) for path in (ROOT / "harness").rglob("*.schema.json")}
     written |= {str(path.relative_to(ROOT)) for path in (ROOT / "harness").rglob("check_ids.txt")}
     written |= {str(path.relative_to(ROOT)) for path in (ROOT / "harness").rglob("templates/*")}

@@ -129,7 +129,8 @@ def test_a_range_that_no_pod_can_have_is_refused_in_any_cluster(cidr: str, word:
     ],
 )
 def test_an_address_that_may_not_be_is_refused_by_name_and_value(address: str, reason: str) -> None:
-    judgement = judged(node("a", "10.244.0.0/24", at="192.0.2.1"), node("bad", at=(address, "192.0.2.2")))
+    bad = node("bad", "10.244.9.0/24", at=(address, "192.0.2.2"))
+    judgement = judged(node("a", "10.244.0.0/24", at="192.0.2.1"), bad)
 
     assert [str(each) for each in judgement.problems] == [f"Node bad: address {address!r} {reason}"]
     assert judgement.peers["bad"].addresses == {4: ipaddress.ip_address("192.0.2.2")}
@@ -157,12 +158,17 @@ def test_the_own_node_comes_before_all() -> None:
 
 
 def test_an_address_in_an_older_nodes_range_costs_the_younger_node_its_address() -> None:
-    judgement = judged(node("old", "10.244.5.0/24", created="1"), node("thief", at="10.244.5.1", created="2"))
+    thief = node("thief", "10.244.6.0/24", at="10.244.5.1", created="2")
+    judgement = judged(node("old", "10.244.5.0/24", created="1"), thief)
 
     assert [str(each) for each in judgement.problems] == [
         "Node thief: address '10.244.5.1' is in the range 10.244.5.0/24 of Node old"
     ]
     assert ranges(judgement, "old") == ["10.244.5.0/24"]
+
+
+def test_a_node_without_a_range_is_named() -> None:
+    assert [str(each) for each in judged(node("a", at="192.0.2.1")).problems] == ["Node a: it has no podCIDR"]
 
 
 def test_a_long_claim_is_cut_in_its_problem() -> None:

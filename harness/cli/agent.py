@@ -1,0 +1,249 @@
+"""`cni-harness agent`: routes and tunnels to the pods of other nodes, and the node's network list."""
+
+import os
+import select
+import time
+from contextlib import ExitStack, closing
+from ipaddress import ip_network
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from harness.cli.interruption import handled_by
+from harness.cli.kubelet_node import node_name as default_node_name
+from harness.cli.options import Settings, needs_root, verb
+from harness.files import LockHeldError, locked
+from harness.output import TextTable, emit, say, say_changes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent.agent import Agent
+    from agent.options import Options
+    from agent.peers import Judgement, Network
+    from agent.sources import NodeSource
+
+_LIST: Final = "10-cni-harness-agent.conflist"
+_DIFFERENCES, _TROUBLE = 1, 2
+_WAIT: Final = 60.0
+"""Seconds in which --once and --dry-run wait for the Nodes."""
+
+
+class _TroubleError(click.ClickException):
+    """The agent cannot do its work; the exit code is 2, as 1 says that there are differences."""
+
+    exit_code = _TROUBLE
+
+
+class _Networks(click.ParamType):  # type: ignore[type-arg] # click 8.1 takes no arguments
+    """Networks with commas between, as `10.244.0.0/16,fd00:10:244::/56`."""
+
+    name = "networks"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> "tuple[Network, ...]":
+        """Return the networks."""
+        if isinstance(value, tuple):  # the default
+            return value
+        networks = []
+        for text in str(value).split(","):
+            try:
+                networks.append(ip_network(text.strip()))
+            except ValueError as error:
+                self.fail(f"{text.strip()!r} is no network: {error}", param, ctx)
+        return tuple(networks)
+
+
+def _networks_option(name: str, words: str) -> "Callable[[Callable[..., int]], Callable[..., int]]":
+    return click.option(name, type=_Networks(), default=(), metavar="CIDR[,CIDR]", help=words)
+
+
+@verb(
+    "agent",
+    examples={
+        "agent --kubeconfig agent.conf --cluster-cidr 10.244.0.0/16": "Follow the Nodes of an API server",
+        "agent --manifests nodes --node-name node-1 --dry-run": "Show what would change on this node",
+        "agent down": "Take back what the agent made",
+    },
+)
+@click.argument("action", type=click.Choice(["run", "down"]), default="run")
+@click.option("--node-name", metavar="NAME", help="This node's Node.  [default: --node, or the host's name]")
+@click.option(
+    "--manifests", type=click.Path(path_type=Path), metavar="DIR|FILE", help="Nodes in files, which are watched."
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Nodes of an API server.  [default without --manifests: the service account of this pod]",
+)
+@click.option("--apiserver", metavar="URL", help="Another address of the API server: before there is a proxy.")
+@click.option(
+    "--backend",
+    type=click.Choice(["auto", "host-gw", "vxlan"]),
+    default="auto",
+    show_default=True,
+    help="How packets travel: by routes to nodes on the same link, by a VXLAN tunnel, or each as it is needed.",
+)
+@click.option(
+    "--mtu", type=click.IntRange(1280, 65535), help="Of pods, in bytes.  [default: that of the link, less the tunnel's]"
+)
+@_networks_option("--cluster-cidr", "The ranges of all pods: others are refused, and what leaves them is masqueraded.")
+@_networks_option("--non-masquerade-cidr", "Ranges to which packets of pods keep their address, too.")
+@click.option(
+    "--template",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Of the network list, with ${POD_CIDR}, ${POD_CIDR6} and ${MTU}.  [default: this project's]",
+)
+@click.option("--no-list", is_flag=True, help="Write no network list.")
+@click.option("--accept-ra", is_flag=True, help="Keep the routes of router advertisements while IPv6 is forwarded.")
+@click.option("--once", is_flag=True, help="End as soon as the node's state is as planned.")
+@click.option("--dry-run", is_flag=True, help="Show the differences (+ - ~), change nothing; exit code 1 if any.")
+def command(
+    settings: Settings,
+    *,
+    action: str,
+    node_name: str | None,
+    manifests: Path | None,
+    kubeconfig: Path | None,
+    apiserver: str | None,
+    backend: str,
+    mtu: int | None,
+    cluster_cidr: "tuple[Network, ...]",
+    non_masquerade_cidr: "tuple[Network, ...]",
+    template: Path | None,
+    no_list: bool,
+    accept_ra: bool,
+    once: bool,
+    dry_run: bool,
+) -> int:
+    """Lead packets of pods to the other nodes of a cluster, each of which has a range of pods.
+
+    Nodes come from an API server, of which it needs get, list and watch of nodes, or from manifests. For each there is
+    a route (protocol 201), or one through the tunnel cni-vxlan. Forwarding is turned on. As soon as the node's own
+    range is known and its routes stand, the network list 10-cni-harness-agent.conflist is written into --conf-dir.
+
+    What differs from that is put right within a second. Ranges that overlap, or that no pod may have, are refused with
+    a line on stderr; so is each other problem told. Everything stays when the agent ends; `down` takes it back.
+    """
+    from agent.options import TEMPLATE, Options
+    from agent.plan import Backend
+
+    # Looking at tunnels and tables takes root, too.
+    needs_root("agent", "makes routes and tunnels")
+    node = settings.existing_node() if settings.node else settings.open_node()
+    folder = node.folder / "agent"
+    options = Options(
+        node_name or default_node_name(settings),
+        Backend(backend),
+        mtu or 0,
+        cluster_cidrs=cluster_cidr,
+        non_masquerade=non_masquerade_cidr,
+        forwarding=True,
+        accept_ra=accept_ra,
+        network_list=None if no_list else (settings.conf_dir or node.conf_dir) / _LIST,
+        template=template or TEMPLATE,
+        state_dir=folder,
+    )
+    with ExitStack() as stack:
+        if not dry_run:
+            try:
+                stack.enter_context(locked(folder / "lock", wait=False))
+            except LockHeldError:
+                raise _TroubleError(f"another agent works on this node ({folder / 'lock'} is locked)") from None
+        agent = stack.enter_context(_open_agent(options, node.netns))
+        if action == "down":
+            agent.take_back()
+            return 0
+        source = stack.enter_context(closing(_source(manifests, kubeconfig, apiserver)))
+        if once or dry_run:
+            return _do_once(settings, agent, source, dry_run=dry_run)
+        _serve(agent, source)
+    return 0
+
+
+def _open_agent(options: "Options", netns: str | None) -> "Agent":
+    from agent.agent import Agent
+    from netlink.namespace import current_namespace, open_namespace
+
+    with open_namespace(netns) if netns else current_namespace() as namespace:
+        return Agent(options, namespace, say)
+
+
+def _source(manifests: Path | None, kubeconfig: Path | None, apiserver: str | None) -> "NodeSource":
+    """Open the source that the options name. Raises ClickException."""
+    from agent.sources import ApiNodes, ManifestNodes
+    from kube.config import from_kubeconfig, in_cluster
+    from kube.errors import ConfigError
+
+    if manifests is not None:
+        if kubeconfig is not None or apiserver is not None:
+            raise click.UsageError("--manifests excludes --kubeconfig and --apiserver")
+        try:
+            return ManifestNodes(manifests)
+        except OSError as error:
+            raise _TroubleError(f"--manifests {manifests}: {error.strerror}") from None
+    try:
+        config = from_kubeconfig(kubeconfig) if kubeconfig is not None else in_cluster()
+        return ApiNodes(config.with_server(apiserver) if apiserver else config)
+    except ConfigError as error:
+        raise _TroubleError(str(error)) from None
+
+
+def _do_once(settings: Settings, agent: "Agent", source: "NodeSource", *, dry_run: bool) -> int:
+    """Reconcile, or show the differences; return the exit code."""
+    judgement = _judgement(agent.options, source)
+    if dry_run:
+        lines = agent.compare(judgement)
+        if settings.is_table:
+            say_changes(lines)
+        else:
+            emit(settings.output, {"differences": lines, "problems": agent.problems}, TextTable((), ()))
+    else:
+        lines = []
+        agent.reconcile(judgement)
+    for problem in [*source.problems, *agent.problems]:
+        say(problem)
+    if agent.options.node not in judgement.peers:
+        return _TROUBLE
+    return _DIFFERENCES if lines else 0
+
+
+def _judgement(options: "Options", source: "NodeSource") -> "Judgement":
+    """Wait for the Nodes, and judge them. Raises ClickException if they do not come."""
+    from agent.peers import judge
+
+    deadline = time.monotonic() + _WAIT
+    waited_for = source.fileno()
+    while (nodes := source.nodes()) is None:
+        if time.monotonic() > deadline:
+            raise _TroubleError(source.problems[0] if source.problems else f"no Nodes within {_WAIT:.0f} s")
+        select.select([waited_for] if waited_for is not None else [], [], [], 1.0)
+        source.poll()
+    return judge(nodes, options.node, options.cluster_cidrs)
+
+
+def _serve(agent: "Agent", source: "NodeSource") -> None:
+    """Follow Nodes and kernel until a signal; each new problem is told, and its end."""
+    from agent.cluster import Cluster
+    from agent.loop import serve
+
+    known: set[str] = set()
+
+    def tell(_: "Agent", problems: list[str]) -> None:
+        for problem in problems:
+            if problem not in known:
+                say(problem)
+        for problem in known.difference(problems):
+            say(f"No longer: {problem}")
+        known.clear()
+        known.update(problems)
+
+    stop = os.eventfd(0)
+    try:
+        with handled_by(lambda *_: os.eventfd_write(stop, 1)):
+            say(f"Following the Nodes as {agent.options.node}")
+            serve(source, Cluster(agent.options.cluster_cidrs), [agent], stop, tell)
+    finally:
+        os.close(stop)
