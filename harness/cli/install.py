@@ -42,9 +42,21 @@ _FIRST = "10-cni-harness.conflist"
     help="Have systemd start the server and the DHCP daemon when they are needed.  "
     "[with systemd, the default --state-dir, and no package]",
 )
+@click.option(
+    "--agent",
+    metavar="OPTIONS",
+    help="Also have systemd run `cni-harness agent` with these options, in one word for the shell.",
+)
 @click.option("--unit-dir", type=click.Path(file_okay=False, path_type=Path), hidden=True, help="For a look at them.")
 def command(
-    settings: Settings, *, conf: str | None, force: bool, divert: bool, units: bool | None, unit_dir: Path | None
+    settings: Settings,
+    *,
+    conf: str | None,
+    force: bool,
+    divert: bool,
+    units: bool | None,
+    agent: str | None,
+    unit_dir: Path | None,
 ) -> None:
     """Write the plugins of this project into --bin-dir, each by rename: no runtime ever sees half of one.
 
@@ -67,12 +79,16 @@ def command(
     if units:
         folder = (unit_dir or systemd.UNIT_DIR).absolute()
         files |= systemd.units(folder) | systemd.dhcp_units(folder)
+    agents = _agent(agent, unit_dir) if agent is not None else {}
+    files |= agents
     # After the plugins: containerd uses a list as soon as it exists.
     if conf is not None:
         files |= _list(conf, settings.conf_dir or DEFAULT_CONF_DIR)
     written = install(files, settings.state_dir, force=force, diverting=divert)
     if units and unit_dir is None:
         systemd.enable(changed=bool(written))
+    if agents and unit_dir is None:
+        systemd.enable_agent(changed=not agents.keys().isdisjoint(written))
     document = [{"path": str(path), "written": path in written} for path in files]
     rows = [[str(path), "installed" if path in written else "is there already"] for path in files]
     if not units and not systemd.is_systemd_running():
@@ -101,6 +117,28 @@ def _say_who_executes(settings: Settings, folder: Path) -> list[dict[str, object
         for config in configs
         if not (config.problem or config.unused)
     ]
+
+
+def _agent(line: str, unit_dir: Path | None) -> "dict[Path, Content]":
+    """Return the agent's files. Raises UsageError if it would not start with these options."""
+    import shlex
+
+    from harness.cli.agent import command as agent
+    from harness.install import units as systemd
+
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise click.UsageError(f"--agent {line!r}: {error}") from None
+    with agent.make_context("cni-harness agent", list(words)) as ctx:
+        relative = [str(value) for value in ctx.params.values() if isinstance(value, Path) and not value.is_absolute()]
+    if relative or ctx.params["action"] != "run":
+        wanted = f"wanted an absolute path, not {relative[0]}" if relative else "wanted options alone"
+        raise click.UsageError(f"--agent {line!r}: {wanted}")
+    if unit_dir is None and not systemd.is_systemd_running():
+        raise click.UsageError("--agent is for systemd, which does not run here: start `cni-harness agent` by itself")
+    folder = (unit_dir or systemd.UNIT_DIR).absolute()
+    return systemd.agent_files(folder, folder if unit_dir else systemd.PROTOCOLS, words)
 
 
 def _list(name: str, conf_dir: Path) -> "dict[Path, Content]":

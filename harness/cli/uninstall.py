@@ -3,6 +3,8 @@
 import os
 from contextlib import suppress
 
+import click
+
 from harness.cli.options import Settings, verb
 from harness.output import TextTable, say
 
@@ -15,18 +17,21 @@ from harness.output import TextTable, say
     },
     makes_folders=True,
 )
-def command(settings: Settings) -> None:
+@click.option("--agent", is_flag=True, help="Only the agent's unit; what it made stays until `agent down`.")
+def command(settings: Settings, *, agent: bool) -> None:
     """Remove the files that `install` wrote, and restore the files that it replaced.
 
     With --bin-dir or --conf-dir only in these folders, otherwise everywhere. If a file was changed since, it stays.
     """
     from harness.install.files import installed, uninstall
-    from harness.install.units import disabled
+    from harness.install.units import AGENT_SERVICE, PROTOCOLS, UNIT_DIR, agent_files, disabled
 
     # CNI_PATH and NETCONFPATH are for searching, not for removal.
     folders = [*settings.bin_dirs] if "bin_dirs" in settings.named else []
     if settings.conf_dir is not None and "conf_dir" in settings.named:
         folders.append(settings.conf_dir)
+    if agent:
+        folders += agent_files(UNIT_DIR, PROTOCOLS, ())
     files = installed(settings.state_dir, folders)
     if folders and not files:
         say(f"`install` has written no file into {', '.join(map(str, folders))}")
@@ -36,6 +41,8 @@ def command(settings: Settings) -> None:
     document = {state.partition(",")[0]: [str(path) for path in paths] for state, paths in outcomes}
     rows = [[str(path), state] for state, paths in outcomes for path in paths]
     settings.emit(document, TextTable(("FILE", "STATE"), rows))
+    if UNIT_DIR / AGENT_SERVICE in done.removed:
+        say("Routes, tunnel and network list of the agent stay: `cni-harness agent down` takes them back")
     if done.removed or done.restored:
         _warn_of_elements(settings)
 

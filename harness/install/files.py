@@ -149,13 +149,13 @@ def _refuse(foreign: Mapping[Path, str]) -> None:
     raise InstallError(f"another's, and kept: {names} ({ways})")
 
 
-def installed(state_dir: Path, folders: Collection[Path] = ()) -> list[Path]:
+def installed(state_dir: Path, places: Collection[Path] = ()) -> list[Path]:
     """Return the files that `install` has written and `uninstall` would remove. Raises InstallError, OSError."""
-    return [Path(entry.path) for entry in _read_manifest(state_dir).files if _is_in(entry, folders)]
+    return [Path(entry.path) for entry in _read_manifest(state_dir).files if _is_in(entry, places)]
 
 
-def uninstall(state_dir: Path, folders: Collection[Path] = ()) -> Uninstalled:
-    """Remove the files of `install`, in all folders or only in `folders`; a file that was changed since stays.
+def uninstall(state_dir: Path, places: Collection[Path] = ()) -> Uninstalled:
+    """Remove the files of `install`, all or only those at or in `places`; a file that was changed since stays.
 
     Raises InstallError, OSError.
     """
@@ -163,11 +163,11 @@ def uninstall(state_dir: Path, folders: Collection[Path] = ()) -> Uninstalled:
     manifest_file, lock = state_dir / "install.json", state_dir / "install.lock"
     if not manifest_file.exists() and not lock.exists():
         return done
-    placed = [Path(entry.path).parent for entry in _read_manifest(state_dir).files if _is_in(entry, folders)]
+    placed = [Path(entry.path).parent for entry in _read_manifest(state_dir).files if _is_in(entry, places)]
     _refuse_unwritable("uninstall", [state_dir, *(folder for folder in placed if folder.exists())])
     with locked(lock):
         manifest = _read_manifest(state_dir)
-        for entry in [entry for entry in manifest.files if _is_in(entry, folders)]:
+        for entry in [entry for entry in manifest.files if _is_in(entry, places)]:
             _take_back(entry, done)
             manifest.files.remove(entry)
             _write_manifest(manifest, state_dir)
@@ -180,8 +180,9 @@ def uninstall(state_dir: Path, folders: Collection[Path] = ()) -> Uninstalled:
     return done
 
 
-def _is_in(entry: _Placed, folders: Collection[Path]) -> bool:
-    return not folders or Path(entry.path).parent in folders
+def _is_in(entry: _Placed, places: Collection[Path]) -> bool:
+    path = Path(entry.path)
+    return not places or path in places or path.parent in places
 
 
 def _remove_folders(manifest: _Manifest) -> None:

@@ -1,5 +1,7 @@
 """The systemd units of the server and of the DHCP daemon: a socket that always exists, and a process behind it.
 
+The agent's is a service alone.
+
 After an upgrade or a kill, the next launcher starts the server anew. Until then launchers wait in the socket's queue.
 After too long a wait they execute their plugin by themselves.
 """
@@ -92,6 +94,28 @@ Restart=always
 RestartSec=1
 """
 
+AGENT_SERVICE: Final = f"{_NAME}-agent.service"
+PROTOCOLS: Final = Path("/etc/iproute2/rt_protos.d")
+"""The folder of ip(8) with names of routes' protocols."""
+_PROTOCOL_FILE: Final = f"{_NAME}.conf"
+
+_AGENT_UNIT: Final = """\
+[Unit]
+Description=Routes and tunnels to the pods of other nodes, by cni-harness
+Wants=network-online.target
+After=network-online.target
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart={command}
+# What it made stays while it is away.
+Restart=always
+RestartSec=1
+
+[Install]
+WantedBy=multi-user.target
+"""
+
 
 def is_systemd_running() -> bool:
     """Tell whether systemd is this machine's first process (sd_booted(3))."""
@@ -129,6 +153,26 @@ def dhcp_units(folder: Path, arguments: Sequence[str] | None = None) -> dict[Pat
     return {folder / name: Content(text.encode(), 0o644) for name, text in files.items()}
 
 
+def agent_files(folder: Path, protocols: Path, options: Sequence[str]) -> dict[Path, Content]:
+    """Return the agent's unit for `folder`, and the name of its routes' protocol. Raises ValueError as `units` does.
+
+    `options` are those of `cni-harness agent`.
+    """
+    service = " ".join(map(_quoted, [*command("harness.cli.main"), "agent", *options]))
+    return {
+        folder / AGENT_SERVICE: Content(_AGENT_UNIT.format(command=service).encode(), 0o644),
+        protocols / _PROTOCOL_FILE: Content(f"201 {_NAME}\n".encode(), 0o644),
+    }
+
+
+def enable_agent(*, changed: bool) -> None:
+    """Have systemd run the agent from now on, anew if its unit was `changed`. Raises CommandError."""
+    run("systemctl", "daemon-reload")
+    run("systemctl", "enable", "--now", AGENT_SERVICE)
+    if changed:
+        run("systemctl", "restart", AGENT_SERVICE)
+
+
 def enable(*, changed: bool) -> None:
     """Have systemd listen from now on; if any unit was `changed`, stop the running server. Raises CommandError.
 
@@ -153,6 +197,9 @@ def disabled(files: Sequence[Path]) -> Iterator[None]:
 
     If a unit's file was removed before, the unit can only still be running. Raises CommandError.
     """
+    is_agent = UNIT_DIR / AGENT_SERVICE in files and is_systemd_running()
+    if is_agent and (UNIT_DIR / AGENT_SERVICE).exists():
+        run("systemctl", "disable", "--now", AGENT_SERVICE)
     known = UNIT_DIR / _SOCKET in files and is_systemd_running()
     if known:
         there = [name for name in (_SOCKET, _SERVICE, _DHCP_SOCKET, _DHCP_SERVICE) if (UNIT_DIR / name).exists()]
@@ -163,8 +210,9 @@ def disabled(files: Sequence[Path]) -> Iterator[None]:
         if there:
             run("systemctl", "disable", "--now", *there)
     yield
-    if known:
+    if known or is_agent:
         run("systemctl", "daemon-reload")
+    if known:
         for folder in SOCKET_FOLDERS:
             with suppress(OSError):  # it is gone, or another program's files are in it
                 folder.rmdir()

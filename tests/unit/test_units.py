@@ -12,7 +12,7 @@ import pytest
 from harness.install import units
 from harness.install.files import install, installed, uninstall
 from harness.install.packages import CommandError
-from harness.install.units import disabled, enable
+from harness.install.units import disabled, enable, enable_agent
 from tests.cli import ROOT, Cli
 from tests.distributions import ROOMS
 
@@ -86,10 +86,11 @@ def test_units_are_not_for_an_installation_in_a_folder_of_its_own(cli: Cli) -> N
 
 @pytest.mark.needs("systemd")
 def test_installed_units_pass_systemd_analyze(cli: Cli, tmp_path: Path) -> None:
-    cli.run("install", "--units", "--unit-dir", str(tmp_path / "units"))
+    cli.run("install", "--units", "--agent", "--manifests /etc/nodes", "--unit-dir", str(tmp_path / "units"))
 
+    agent = tmp_path / "units" / "cni-harness-agent.service"
     run = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", *sorted((tmp_path / "units").glob("*.socket"))],
+        ["systemd-analyze", "verify", "--man=no", *sorted((tmp_path / "units").glob("*.socket")), agent],
         capture_output=True,
         text=True,
         check=False,
@@ -114,6 +115,59 @@ def test_odd_folders_survive_the_unit(cli: Cli, tmp_path: Path) -> None:
     service = exec_start(tmp_path / "units" / "cni-harness-dhcp.service")
     run = subprocess.run([*service, "--help"], capture_output=True, text=True, env={}, cwd="/", check=True)
     assert "-socketpath" in run.stdout
+
+
+def test_the_agents_unit_has_its_options_and_is_taken_back_alone(cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "units"
+    options = "--manifests '/etc/my nodes' --cluster-cidr 10.244.0.0/16"
+
+    cli.run("install", "--no-units", "--agent", options, "--unit-dir", str(folder))
+
+    service = exec_start(folder / "cni-harness-agent.service")
+    assert service[-5:] == ["agent", "--manifests", "/etc/my nodes", "--cluster-cidr", "10.244.0.0/16"]
+    run = subprocess.run([*service, "--help"], capture_output=True, text=True, env={}, cwd="/", check=True)
+    assert "--cluster-cidr" in run.stdout
+    assert (folder / "cni-harness.conf").read_text() == "201 cni-harness\n"
+    cli.run("uninstall")
+    assert not folder.exists()
+
+
+WRONG_OPTIONS = {
+    "--manifests nodes": "wanted an absolute path, not nodes",
+    "down": "wanted options alone",
+    "--backend ipip": "'ipip' is not one of 'auto', 'host-gw', 'vxlan'",
+    "--manifests '": "No closing quotation",
+}
+
+
+@pytest.mark.parametrize("options", WRONG_OPTIONS)
+def test_options_with_which_the_agent_would_not_start_are_refused(cli: Cli, tmp_path: Path, options: str) -> None:
+    ran = cli.run("install", "--agent", options, "--unit-dir", str(tmp_path / "units"), check=False)
+
+    assert ran.returncode == 2
+    assert WRONG_OPTIONS[options] in ran.stderr
+    assert not cli.bin_dir.exists()
+
+
+def test_the_agent_is_enabled_started_anew_after_a_change_and_disabled(
+    told: Path, unit_dir: Path, tmp_path: Path
+) -> None:
+    files = units.agent_files(unit_dir, tmp_path / "protocols", ["--once"])
+    install(files, tmp_path / "state")
+
+    enable_agent(changed=True)
+    with disabled(installed(tmp_path / "state", list(files))):
+        uninstall(tmp_path / "state", list(files))
+
+    assert told.read_text().splitlines() == [
+        "daemon-reload",
+        "enable --now cni-harness-agent.service",
+        "restart cni-harness-agent.service",
+        "disable --now cni-harness-agent.service",
+        "daemon-reload",
+    ]
+    assert sorted(path.name for path in unit_dir.iterdir()) == ["cni-harness.service", "cni-harness.socket"]
+    assert not (tmp_path / "protocols").exists()
 
 
 def test_enable_starts_the_socket_unit(told: Path) -> None:
