@@ -24,7 +24,7 @@ from netlink.neighbours import (
     set_forwarding,
     set_neighbour,
 )
-from netlink.request import RtnlRequest, change
+from netlink.request import RtnlRequest, batches, change
 from netlink.routes import (
     RT_SCOPE_UNIVERSE,
     RT_TABLE_MAIN,
@@ -40,8 +40,6 @@ from netlink.wire import NetlinkError
 PROTOCOL: Final = 201
 """RTPROT_*: the maker of the routes. /etc/iproute2/rt_protos.d may name it."""
 
-_BATCH: Final = 200
-"""Messages of one system call: their errors fit into the socket's buffer."""
 _PRIORITY: Final = {4: 0, 6: 1024}
 """The priority of a route for which none was given."""
 _UNICAST: Final = 1
@@ -96,7 +94,7 @@ class Kernel:
     def on_link(self, addresses: Iterable[Address]) -> dict[Address, int]:
         """Return the addresses that need no gateway, each with the ifindex of its link. Raises NetlinkError."""
         asked = {address: find_route_to(address) for address in addresses}
-        for requests in _batches(asked.values()):
+        for requests in batches(asked.values()):
             self._rtnl.send(*requests)
         routes = ((address, request.answer) for address, request in asked.items())
         return {
@@ -228,18 +226,12 @@ class Kernel:
     def _send(self, requests: Iterable[RtnlRequest[Any]]) -> list[str]:
         """Send requests in batches; return the first refusal of each batch in words."""
         refused = []
-        for batch in _batches(requests):
+        for batch in batches(requests):
             try:
                 self._rtnl.send(*batch)
             except NetlinkError as error:
                 refused.append(str(error.strerror))
         return refused
-
-
-def _batches(requests: Iterable[RtnlRequest[Any]]) -> Iterator[list[RtnlRequest[Any]]]:
-    waiting = list(requests)
-    for start in range(0, len(waiting), _BATCH):
-        yield waiting[start : start + _BATCH]
 
 
 def _is_own(link: Link) -> bool:
