@@ -61,8 +61,9 @@ _GROUPS: Final[Mapping[str, Mapping[str, _Verb]]] = {
         "snapshot": _Verb("snapshot", "Show the state of the node and its pods"),
         "diff": _Verb("diff", "Compare a snapshot with another, or with now"),
     },
-    "Between nodes": {
+    "Cluster": {
         "agent": _Verb("agent", "Lead packets of pods to other nodes"),
+        "nodes": _Verb("nodes", "Make many nodes on this machine, and list them"),
     },
     "Plugins": {
         "version": _Verb("version", "Show the versions of this program and of plugins"),

@@ -7,7 +7,7 @@ from pathlib import Path
 from harness.cli.options import Settings, warn
 from harness.install.files import write_launchers
 from harness.libcni.networks import NetworkError, NetworkList, load_networks, network_files
-from harness.locations import DEFAULT_BIN_DIR, OWN_CONF_DIR
+from harness.locations import OWN_CONF_DIR
 from harness.output import say
 from launch.installation import plugin_names
 
@@ -77,7 +77,7 @@ def plugin_folders(settings: Settings, types: Iterable[str]) -> Iterator[tuple[P
     They are written into `<state-dir>/bin`. If this user may not write there, they are written into a temporary folder
     for the with block. Raises InstallError, OSError.
     """
-    configured = settings.bin_dirs or (DEFAULT_BIN_DIR,)
+    configured = settings.plugin_dirs
     missing = sorted(name for name in types if not any((folder / name).exists() for folder in configured))
     own = [name for name in plugin_names() if name in missing] if missing else []
     if not own:

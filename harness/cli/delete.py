@@ -112,6 +112,17 @@ def _report(
     return 1 if failed else 0
 
 
+def delete_all(settings: Settings, *, jobs: int = 8) -> None:
+    """Delete every pod of a named node, which is about to be removed; failures are lines on stderr."""
+    node = settings.open_node(threads=jobs)
+    of_manifests = _pods_of_manifests(settings, None)
+    with node.in_use():
+        delete = settings.runtime(node, settings.bin_dirs).delete
+        for_each_pod(node.pods.names(), delete, jobs=jobs, label="Deleting pods", done="Gone")
+        if of_manifests:
+            _end_pods_of_manifests(settings, of_manifests)
+
+
 def _pods_of_manifests(settings: Settings, names: list[tuple[str, str]] | None) -> "list[V1Pod]":
     """Return the pods of manifests, all of them or those of these names; a bare pod goes before one of its name."""
     node = settings.open_node()

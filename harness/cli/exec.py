@@ -19,7 +19,7 @@ _NOT_EXECUTABLE = 126
 """The shell's exit codes for a command that it cannot run (POSIX, XCU 2.8.2)."""
 
 
-class _WithCommand(VerbCommand):
+class WithCommand(VerbCommand):
     """Leaves the options of the pod's command to that command, with or without `--` before it."""
 
     allow_interspersed_args = False
@@ -48,7 +48,7 @@ class _WithCommand(VerbCommand):
         "exec pod1 -- ip address": "Show the addresses that a pod sees",
         "exec web -c server -- ls /srv": "Run a command in a container of a manifest's pod",
     },
-    cls=_WithCommand,
+    cls=WithCommand,
     root="enters a network namespace",
 )
 @click.argument("pod", metavar="[pod/]POD", callback=named_pod, shell_complete=complete_pod)
@@ -86,7 +86,7 @@ def command(
         raise click.ClickException(f"the sandbox of pod {record.title} is gone: {record.netns}") from None
     with entered(netns):
         _mount_pod_files(settings.open_node().pods.resolv_conf(record))
-        return _replace_program(arguments)
+        return replace_program(arguments)
 
 
 def _in_container(
@@ -126,7 +126,7 @@ def _mount_pod_files(resolv_conf: Path) -> None:
     mount_own_sysfs()
 
 
-def _replace_program(arguments: tuple[str, ...]) -> int:
+def replace_program(arguments: tuple[str, ...]) -> int:
     """Replace this program; returns only if it cannot, with an exit code."""
     # Python ignores these signals. A program that writes into a closed pipe relies on SIGPIPE.
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):

@@ -6,7 +6,6 @@ import click
 
 from harness.cli.kubelet_node import choose_endpoint, pods_on_record
 from harness.cli.options import Settings, warn
-from harness.locations import DEFAULT_BIN_DIR
 from harness.output import say
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def node_pods(settings: Settings, on_error: "Callable[[PodRecordError], object]"
     from harness.runtime.cached_pods import cached_pods
 
     uids = {pod.metadata.uid for pod, _ in pods_on_record(settings)}
-    folders = settings.bin_dirs or (DEFAULT_BIN_DIR,)
+    folders = settings.plugin_dirs
     return found + [pod for pod in cached_pods(node.var_lib_cni, folders, warn=say) if pod.uid in uids]
 
 

@@ -81,10 +81,18 @@ class Settings:
         own = self.open_node().conf_dir
         return own if own.is_dir() else DEFAULT_CONF_DIR
 
+    @property
+    def plugin_dirs(self) -> tuple[Path, ...]:
+        """The folders of plugins: `bin_dirs`, or the node's own if it has one, and the default."""
+        if self.bin_dirs or self.node is None:
+            return self.bin_dirs or (DEFAULT_BIN_DIR,)
+        own = self.open_node().bin_dir
+        return (own, DEFAULT_BIN_DIR) if own.is_dir() else (DEFAULT_BIN_DIR,)
+
     def usual_bin_dirs(self, node: "Node", on_error: "Callable[[PodRecordError], object]") -> list[Path]:
-        """Return the folders of plugins for the node's pods: `bin_dirs` or the default, then those of their ADDs."""
+        """Return the folders of plugins for the node's pods: `plugin_dirs`, then those of their ADDs."""
         of_pods = [Path(folder) for pod in node.pods.all(on_error=on_error) for folder in pod.bin_dirs]
-        return [*dict.fromkeys([*(self.bin_dirs or (DEFAULT_BIN_DIR,)), *of_pods])]
+        return [*dict.fromkeys([*self.plugin_dirs, *of_pods])]
 
     def runtime(self, node: "Node", bin_dirs: Sequence[Path]) -> "PodRuntime":
         """Return the runtime of a node: it logs executions of plugins as -v asks, and its warnings go to stderr."""

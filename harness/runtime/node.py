@@ -75,6 +75,8 @@ class Node:
         self.var_lib_cni = VAR_LIB_CNI if name is None else self.folder / "var-lib-cni"
         self.conf_dir = DEFAULT_CONF_DIR if name is None else self.folder / "etc-cni-net.d"
         """The folder of network lists: on a named node a copy of this host's, made with the node. It may be missing."""
+        self.bin_dir = self.folder / "bin"
+        """The folder of plugins of a named node's own. As a rule it is missing."""
         self.pods = PodStore(self.folder / "pods", Pod)
         self.left_links = LeftLinks(self.folder / "left-links")
         self.runs = self.folder / "runs"
@@ -96,6 +98,10 @@ class Node:
     def exists(self) -> bool:
         """Tell whether the node's network namespace or its files exist; this host always exists."""
         return self.netns is None or self.folder.exists() or sandbox_exists(self.netns)
+
+    def has_foreign_netns(self) -> bool:
+        """Tell whether the node's network namespace exists, and was made before the node."""
+        return self.netns is not None and sandbox_exists(self.netns) and not self._made_here.exists()
 
     def must_exist(self) -> None:
         """Raise NodeError if the node does not exist; `in_use` and `alone` would make it."""
@@ -161,6 +167,18 @@ class Node:
                 return function(*args, **kwargs)
 
         return self._pool.submit(self._on_node, act).result()
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Move the calling thread onto a named node, for a program that replaces this one.
+
+        Its mounts stay the node's after the block. Raises OSError.
+        """
+        if self.netns is None:
+            raise NodeError("this host is no node to enter")
+        with open_namespace(self.netns) as namespace, entered(namespace):
+            self._mount(namespace)
+            yield
 
     def shell_words(self) -> tuple[str, ...]:
         """Return a command prefix that runs a command on the node; empty for this host."""

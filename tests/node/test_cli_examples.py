@@ -21,7 +21,7 @@ ORDER = (
     *("options", "version", "networks", "validate", "doctor", "new-plugin", "install", "uninstall", "image"),
     *("conformance", "conformance clean", "add", "snapshot", "run", "list", "inspect", "check", "connect", "exec"),
     *("get", "describe", "logs", "status", "topology", "path", "explain", "diagnose", "gc", "repair", "disconnect"),
-    *("agent", "diff", "delete", "del"),
+    *("agent", "diff", "delete", "del", "nodes", "nodes list", "nodes down"),
 )
 """The verbs as they are called one after the other: each finds what earlier ones have made."""
 LONG = {
@@ -39,6 +39,10 @@ LONG = {
     "install --bin-dir /opt/cni/bin --conf-dir /etc/cni/net.d --conf": "it is for a host; test_readme installs",
     "kubelet": "it runs until a signal",
     "kubelet --manifests manifests": "it runs until a signal",
+    "nodes exec 1 -- ip route": "test_nodes_verbs has it",
+    "nodes exec underlay -- bridge link": "test_nodes_verbs has it",
+    "nodes up --count 3 --cluster-cidr 10.244.0.0/16": "test_nodes_verbs makes nodes",
+    "nodes up --count 4 --subnets 2 --cluster-cidr 10.244.0.0/16": "test_nodes_verbs makes nodes",
     "repair --watch": "it runs until a signal",
     "serve": "it runs until a signal",
     "serve --workers 8 --idle-exit 5m": "minutes",

@@ -65,6 +65,7 @@ CALLS: dict[str, list[list[str]]] = {
     "diagnose": [[]],
     "snapshot": [[]],
     "diff": [["{folder}/hostile-before.json"]],
+    "nodes": [["exec", HOSTILE, "true"]],
     "version": [[]],
     "conformance": [["--skip", HOSTILE]],
     "new-plugin": [[HOSTILE]],
