@@ -91,7 +91,7 @@ def up(
 
     It ends when all agents have made their routes and network lists. If it was killed, the next `up` goes on.
     """
-    from harness.files import locked
+    from harness.files import locked, remove_tree
     from harness.runtime.cluster import ClusterError, ClusterFiles, Layout
     from harness.runtime.underlay import make_nodes, refuse_foreign
 
@@ -109,9 +109,14 @@ def up(
         known = files.layout()
         if known is not None and known != layout:
             raise click.ClickException(f"there are {_in_words(known)}; `cni-harness nodes down` removes them")
-        refuse_foreign(layout, settings.state_dir, is_known=known is not None)
-        if known is None:
-            _refuse_manifests(layout)
+        try:
+            refuse_foreign(layout, settings.state_dir, is_known=known is not None)
+            if known is None:
+                _refuse_manifests(layout)
+        except Exception:
+            if known is None:
+                remove_tree(files.folder)
+            raise
         files.write_layout(layout)
         _write_launchers(files)
         if make_nodes(layout, settings.state_dir):
@@ -177,7 +182,7 @@ def down(settings: Settings) -> int:
 
     A pod that cannot be deleted stays, with its node. If `down` was killed, the next one goes on.
     """
-    from harness.files import locked, remove_tree
+    from harness.files import locked
     from harness.runtime.underlay import nodes_of, remove_nodes
 
     needs_root("nodes down", "removes network namespaces")
@@ -200,7 +205,7 @@ def down(settings: Settings) -> int:
                 for place in layout.places():
                     layout.manifest_of(place).unlink(missing_ok=True)
         if not left:
-            remove_tree(files.folder)
+            files.remove()
     for name in left:
         say(f"Kept node {name}: it has pods")
     removed = [name for name in names if name not in left]

@@ -11,7 +11,7 @@ from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from harness.files import write_atomically
+from harness.files import remove_tree, write_atomically
 from harness.process_stat import process_stat
 
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -174,6 +174,13 @@ class ClusterFiles:
             "manifests": str(layout.manifests),
         }
         write_atomically(self._record, json.dumps(record).encode())
+
+    def remove(self) -> None:
+        """Remove the folder, when there are no nodes any more. Raises OSError."""
+        self._record.unlink(missing_ok=True)
+        # One that a killed `up` has just started may have read the record before.
+        self.end_process()
+        remove_tree(self.folder)
 
     def write_process(self) -> None:
         """Put the calling process on record, with its start: a later process may have its PID. Raises OSError."""

@@ -140,7 +140,7 @@ def test_a_page_without_markers_is_refused_before_anything_is_measured(tmp_path:
 
 def test_our_own_page_has_places_for_known_tables_only() -> None:
     text = (ROOT / "docs" / "performance.md").read_text()
-    names = {"targets", "conditions", "latency", "crowds", "growth", "costs"}
+    names = {"targets", "conditions", "latency", "crowds", "growth", "costs", "nodes"}
 
     replaced = filled(text, dict.fromkeys(names, "X"))
 

@@ -1,0 +1,1 @@
+"""Figures of many nodes on one machine: reachability, time, memory."""
