@@ -1,7 +1,6 @@
 """One control plane for all tests of a worker; each test has a namespace of its own."""
 
 import os
-import socket
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -26,9 +25,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    plane = ControlPlane(tmp_path_factory.mktemp("control-plane"), port)
+    plane = ControlPlane(tmp_path_factory.mktemp("control-plane"))
     try:
         plane.start()
         yield plane

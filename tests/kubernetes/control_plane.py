@@ -7,6 +7,7 @@ import base64
 import os
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import Callable
 from contextlib import closing
@@ -49,10 +50,13 @@ def programs() -> dict[str, str]:
 class ControlPlane:
     """A control plane whose files are in a folder, and whose API server listens on the loopback interface."""
 
-    def __init__(self, folder: Path, port: int) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.url = f"https://127.0.0.1:{port}"
-        self._port = port
+        # The port stays this one's, also while no API server runs: the socket never listens.
+        self._port = socket.socket()
+        self._port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        self._port.bind(("127.0.0.1", 0))
+        self.url = f"https://127.0.0.1:{self._port.getsockname()[1]}"
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._authority = trustme.CA()
         self._programs = programs()
@@ -86,7 +90,8 @@ class ControlPlane:
             "--feature-gates=SizeBasedListCostEstimate=false",  # etcd 3.4 does not know its calls
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
-            f"--secure-port={self._port}",
+            f"--secure-port={self._port.getsockname()[1]}",
+            "--permit-port-sharing",  # SO_REUSEPORT
             "--endpoint-reconciler-type=none",  # a Service may not lead to a loopback address
             f"--service-cluster-ip-range={SERVICE_CIDRS}",
             "--authorization-mode=Node,RBAC",
@@ -151,6 +156,7 @@ class ControlPlane:
         """End all, the last one first."""
         for name in reversed(list(self._running)):
             self.end(name)
+        self._port.close()
 
     def end(self, name: str, *, kill: bool = False) -> None:
         """End one of the programs."""
