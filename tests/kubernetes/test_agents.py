@@ -21,21 +21,23 @@ from agent.kernel import PROTOCOL
 from agent.loop import serve
 from agent.plan import TUNNEL
 from agent.sources import ApiNodes
-from kube.client import APPLY_PATCH, NAMESPACES, NODES, PODS, Client, Object, Resource
+from kube.client import APPLY_PATCH, NAMESPACES, NODES, PODS, Client, Object, Resource, Selection
 from kube.config import ClusterConfig, from_kubeconfig
 from kube.errors import ApiError
 from netlink.namespace import open_namespace
-from tests.cli import ROOT
+from tests.cli import ROOT, VERSION
 from tests.kubernetes.control_plane import CLUSTER_CIDRS, ControlPlane
 from tests.nodes import Node, until, until_usable, veth_between
 
 EXAMPLE: Final = ROOT / "docs" / "examples" / "agent.yaml"
 SERVICE_ACCOUNTS: Final = Resource("v1", "serviceaccounts")
+DAEMON_SETS: Final = Resource("apps/v1", "daemonsets")
 RESOURCES: Final = {
     "Namespace": NAMESPACES,
     "ServiceAccount": SERVICE_ACCOUNTS,
     "ClusterRole": Resource("rbac.authorization.k8s.io/v1", "clusterroles", namespaced=False),
     "ClusterRoleBinding": Resource("rbac.authorization.k8s.io/v1", "clusterrolebindings", namespaced=False),
+    "DaemonSet": DAEMON_SETS,
 }
 NAMESPACE: Final = "cni-harness"
 ACCOUNT: Final = "agent"
@@ -124,6 +126,10 @@ def assert_reached(members: Sequence[Member]) -> None:
             until(lambda: one.node.run(command, netns=one.pod, check=False).returncode == 0, within=SECONDS)  # noqa: B023 -- called at once
 
 
+def example() -> list[Object]:
+    return list(yaml.safe_load_all(EXAMPLE.read_text()))
+
+
 def apply(client: Client, content: Object, **query: str) -> Object:
     """Apply an object as `kubectl apply --server-side` does; an unknown key is an error."""
     metadata = content["metadata"]
@@ -135,8 +141,9 @@ def apply(client: Client, content: Object, **query: str) -> Object:
 @pytest.fixture
 def account(control_plane: ControlPlane, client: Client) -> ClusterConfig:
     """The credentials of the example's service account, with the rights that the example gives it."""
-    for content in yaml.safe_load_all(EXAMPLE.read_text()):
-        apply(client, content)
+    for content in example():
+        if content["kind"] != "DaemonSet":
+            apply(client, content)
     made = client.create(SERVICE_ACCOUNTS, {"spec": {}}, NAMESPACE, ACCOUNT, "token")
     return from_kubeconfig(control_plane.write_kubeconfig("example", {"token": made["status"]["token"]}))
 
@@ -262,3 +269,31 @@ def test_the_account_of_the_example_may_read_nodes_and_do_no_more(client: Client
             with pytest.raises(ApiError, match="403 Forbidden"):
                 attempt()
     client.delete(NODES, "read")
+
+
+def test_the_example_is_applied_and_its_daemon_set_makes_a_pod_on_a_node_with_any_taint(client: Client) -> None:
+    taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
+    client.create(
+        NODES, {"metadata": {"name": "tainted", "labels": {"kubernetes.io/os": "linux"}}, "spec": {"taints": [taint]}}
+    )
+    for content in example():
+        apply(client, content)
+
+    [pod] = until(lambda: client.list_all(PODS, Selection(NAMESPACE)), within=SECONDS)
+
+    spec, [container] = pod["spec"], pod["spec"]["containers"]
+    assert (spec["priorityClassName"], spec["priority"]) == ("system-node-critical", 2000001000)
+    assert {"operator": "Exists"} in spec["tolerations"]
+    assert (spec["hostNetwork"], spec["serviceAccountName"]) == (True, ACCOUNT)
+    assert container["securityContext"]["capabilities"] == {"add": ["NET_ADMIN"], "drop": ["ALL"]}
+    client.delete(DAEMON_SETS, "agent", NAMESPACE, {"propagationPolicy": "Background"})
+    client.delete(NODES, "tainted")
+
+
+def test_the_image_of_the_example_is_built_on_this_versions_image() -> None:
+    lines = EXAMPLE.with_name("Containerfile").read_text().splitlines()
+    [daemon_set] = [each for each in example() if each["kind"] == "DaemonSet"]
+
+    assert f"FROM localhost/cni-harness:{VERSION}" in lines
+    [container] = daemon_set["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"localhost/cni-harness-agent:{VERSION}"
