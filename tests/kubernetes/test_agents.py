@@ -15,10 +15,11 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from agent.agent import Agent, Options
+from agent.agent import Agent
 from agent.cluster import Cluster
 from agent.kernel import PROTOCOL
 from agent.loop import serve
+from agent.options import Options
 from agent.plan import TUNNEL
 from agent.sources import ApiNodes
 from kube.client import APPLY_PATCH, NAMESPACES, NODES, PODS, Client, Object, Resource, Selection
