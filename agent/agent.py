@@ -10,7 +10,7 @@ from typing import Final
 from agent.kernel import PROTOCOL, Difference, Kernel, is_within, sign_of_link
 from agent.options import Options
 from agent.peers import Address, Judgement, Network, Peer
-from agent.plan import TUNNEL, Hop, Interface, Plan, Site, Underlay, Ways, make_plan
+from agent.plan import TUNNEL, Hop, Interface, Plan, Site, Ways, make_plan
 from agent.surroundings import Surroundings
 from netlink.addresses import address_in
 from netlink.change_monitor import (
@@ -150,11 +150,11 @@ class Agent(Closing):
 
     def _planned(self, judgement: Judgement) -> Plan:
         own = judgement.peers.get(self.options.node)
-        links = self._kernel.links_with(own.addresses.values() if own is not None else ())
-        self._uplinks = {link.ifindex: link for link in links.values()}
-        on_link = self._kernel.on_link(_addresses(each for each in judgement.peers.values() if each is not own))
+        others = _addresses(each for each in judgement.peers.values() if each is not own)
+        underlay = self._kernel.underlay(own.addresses.values() if own is not None else (), others)
+        self._uplinks = {link.ifindex: link for link in underlay.own.values()}
         options = self.options
-        return make_plan(judgement, options.node, options.backend, Underlay(links, on_link), options.mtu)
+        return make_plan(judgement, options.node, options.backend, underlay, options.mtu)
 
     def _set_plan(self, plan: Plan) -> None:
         self._plan = plan

@@ -11,7 +11,8 @@ from socket import AF_BRIDGE, AF_INET, AF_INET6
 from typing import Any, Final, NamedTuple
 
 from agent.peers import Address, Network
-from agent.plan import NO_WAYS, PORT, TUNNEL, VNI, Hop, Interface, Plan, Tunnel, Ways
+from agent.plan import NO_WAYS, PORT, TUNNEL, VNI, Hop, Interface, Plan, Tunnel, Underlay, Ways
+from agent.underlay import UNICAST, find_underlay, on_link, routes_to
 from netlink.addresses import add_address, delete_address
 from netlink.kinds import vxlan
 from netlink.link import Link
@@ -31,7 +32,6 @@ from netlink.routes import (
     KernelRoute,
     add_route,
     delete_route,
-    find_route_to,
     new_route,
 )
 from netlink.rtnl import Rtnl
@@ -42,7 +42,6 @@ PROTOCOL: Final = 201
 
 _PRIORITY: Final = {4: 0, 6: 1024}
 """The priority of a route for which none was given."""
-_UNICAST: Final = 1
 _SCOPE_LINK: Final = 253
 _PROTOCOLS: Final = {2: "kernel", 3: "boot", 4: "static", 11: "zebra", 12: "bird", 16: "dhcp", 186: "bgp"}
 """Makers of routes by the names of ip-route(8)."""
@@ -85,23 +84,13 @@ class Kernel:
         """The ifindex of the tunnel's link as `apply` has left it, 0 if there is none."""
         return self._tunnel
 
-    def links_with(self, addresses: Iterable[Address]) -> dict[Address, Link]:
-        """Return the links of this node that have these addresses. Raises NetlinkError."""
-        wanted, links = set(addresses), {each.ifindex: each for each in self._rtnl.links()}
-        found = ((each.interface.ip, links.get(each.ifindex)) for each in self._rtnl.addresses(0))
-        return {address: link for address, link in found if address in wanted and link is not None}
+    def underlay(self, own: Iterable[Address], others: Iterable[Address]) -> Underlay:
+        """Look up the links of this node's addresses, and those that lead to others. Raises NetlinkError."""
+        return find_underlay(self._rtnl, own, others)
 
     def on_link(self, addresses: Iterable[Address]) -> dict[Address, int]:
         """Return the addresses that need no gateway, each with the ifindex of its link. Raises NetlinkError."""
-        asked = {address: find_route_to(address) for address in addresses}
-        for requests in batches(asked.values()):
-            self._rtnl.send(*requests)
-        routes = ((address, request.answer) for address, request in asked.items())
-        return {
-            address: route.ifindex
-            for address, route in routes
-            if route is not None and route.gateway is None and route.kind == _UNICAST
-        }
+        return on_link(routes_to(self._rtnl, addresses))
 
     def difference(self, plan: Plan) -> Difference:
         """Compare the kernel's state with the plan, and change nothing. Raises NetlinkError."""
@@ -259,7 +248,7 @@ def _route_to(dst: Network, hop: Hop, ifindex: int) -> bytes:
 
 
 def _own_route(dst: Network, hop: Hop, ifindex: int) -> KernelRoute:
-    return KernelRoute(dst, hop.gateway, ifindex, 0, 0, 0, RT_TABLE_MAIN, RT_SCOPE_UNIVERSE, _UNICAST, PROTOCOL)
+    return KernelRoute(dst, hop.gateway, ifindex, 0, 0, 0, RT_TABLE_MAIN, RT_SCOPE_UNIVERSE, UNICAST, PROTOCOL)
 
 
 def _in_the_way(foreign: Sequence[KernelRoute], hops: Mapping[Network, Hop]) -> tuple[list[str], set[Network]]:

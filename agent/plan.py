@@ -36,7 +36,7 @@ class Underlay(NamedTuple):
     """The links of this node that matter to the plan."""
 
     own: Mapping[Address, Link]
-    """The links that have this node's addresses."""
+    """The links that have this node's addresses, or that packets leave by if an address is on lo."""
     on_link: Mapping[Address, int]
     """The addresses of others that need no gateway, each with the ifindex of the link."""
 

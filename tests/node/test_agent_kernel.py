@@ -8,8 +8,9 @@ import pytest
 
 from agent.kernel import PROTOCOL, Difference, Kernel
 from agent.peers import ClusterNode, judge, tunnel_mac
-from agent.plan import TUNNEL, Backend, Plan, Underlay, make_plan
+from agent.plan import TUNNEL, Backend, Plan, make_plan
 from netlink.namespace import open_namespace
+from tests.kernel import has_link_kind, lacking
 from tests.nodes import Node, veth_between
 
 pytestmark = pytest.mark.sudo
@@ -30,8 +31,7 @@ class Member(NamedTuple):
         judgement = judge(nodes, self.name)
         own = judgement.peers[self.name].addresses.values()
         others = [each for peer in judgement.peers.values() for each in peer.addresses.values()]
-        underlay = Underlay(self.kernel.links_with(own), self.kernel.on_link(others))
-        return make_plan(judgement, self.name, backend, underlay)
+        return make_plan(judgement, self.name, backend, self.kernel.underlay(own, others))
 
     def routes(self) -> dict[str, tuple[str, str]]:
         """The agent's routes by their destinations, each with gateway and link."""
@@ -301,6 +301,42 @@ def test_a_route_by_a_gateway_of_the_other_family_is_not_on_the_link(cluster: li
     one.node.run(["ip", "route", "add", "198.51.100.0/24", "via", "inet6", "fe80::77", "dev", "uplink0"])
 
     assert one.kernel.on_link([ip_address("198.51.100.9"), ip_address("192.0.2.9")]).keys() == {ip_address("192.0.2.9")}
+
+
+def bgp_host(cluster: list[Member], link: str = "lo") -> list[ClusterNode]:
+    """Give the first node an address that is not on its uplink, whose MTU is 1400, and return three such nodes."""
+    one = cluster[0].node
+    one.run(["ip", "address", "add", "203.0.113.1/32", "dev", link])
+    one.run(["ip", "link", "set", "uplink0", "mtu", "1400"])
+    return [ClusterNode(f"node-{n}", "", (f"10.244.{n}.0/24",), (f"203.0.113.{n + 1}",)) for n in range(3)]
+
+
+@pytest.mark.parametrize("link", ["lo", "dummy0"])
+def test_the_mtu_for_an_address_that_is_on_no_uplink_is_the_smallest_of_the_ways_out(
+    cluster: list[Member], link: str
+) -> None:
+    one = cluster[0]
+    if link == "dummy0":
+        if not has_link_kind(one.node, "dummy"):
+            lacking("dummy")
+        one.node.run(["ip", "link", "add", link, "type", "dummy"])
+    nodes = bgp_host(cluster, link)
+    one.node.run(["ip", "link", "add", "large", "mtu", "9000", "type", "veth", "peer", "name", "peer"])
+    one.node.run(["ip", "link", "set", "large", "up"])
+    one.node.run(["ip", "route", "add", "203.0.113.2/32", "via", "192.0.2.2"])
+    one.node.run(["ip", "route", "add", "203.0.113.3/32", "dev", "large"])
+
+    assert one.plan(nodes, Backend.VXLAN).site.mtu == 1400 - 50
+    assert one.plan([nodes[0], nodes[2]], Backend.VXLAN).site.mtu == 9000 - 50
+
+
+def test_the_mtu_of_a_node_that_is_alone_is_that_of_its_default_route(cluster: list[Member]) -> None:
+    one, [own, *_] = cluster[0], bgp_host(cluster)
+    assert one.plan([own], Backend.VXLAN).site.mtu == 1500 - 50
+
+    one.node.run(["ip", "route", "add", "default", "via", "192.0.2.2"])
+
+    assert one.plan([own], Backend.VXLAN).site.mtu == 1400 - 50
 
 
 def test_a_change_that_the_kernel_refuses_is_a_problem_and_the_others_are_made(cluster: list[Member]) -> None:
