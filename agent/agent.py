@@ -52,6 +52,7 @@ class Agent(Closing):
             on_failure.pop_all()
         self._found: list[str] = []
         self._plan: Plan | None = None
+        self._peers: dict[str, Peer] = {}
         self._uplinks: dict[int, Link] = {}
         self._expected: _Expected | None = None
 
@@ -82,7 +83,7 @@ class Agent(Closing):
         The problems are those of this comparison then.
         """
         plan = self._planned(judgement)
-        self._set_plan(plan)
+        self._set_plan(plan, judgement)
         if self.options.node not in judgement.peers:
             return []
         difference = self._kernel.difference(plan)
@@ -109,7 +110,7 @@ class Agent(Closing):
         plan = self._planned(judgement)
         is_known = self.options.node in judgement.peers
         difference = self._kernel.apply(plan) if is_known else Difference("", [], [])
-        self._set_plan(plan)
+        self._set_plan(plan, judgement)
         self._found = difference.problems
         if is_known:
             self._found += self._surroundings.apply(plan, self._say)
@@ -135,7 +136,7 @@ class Agent(Closing):
         if needs_tunnel != (plan.tunnel is not None) or (needs_tunnel and not self._kernel.tunnel):
             self.reconcile(judgement)
             return
-        self._set_plan(after)
+        self._set_plan(after, judgement)
         if any(self._kernel.change_ways(plan.ways.get(name), each) for name, each in new.items()):
             self.reconcile(judgement)
 
@@ -145,7 +146,8 @@ class Agent(Closing):
         if frames is None or self._plan is None:
             return True
         if self._expected is None:
-            self._expected = _Expected(self._plan, self._kernel.tunnel, self._uplinks)
+            nodes = _addresses(each for name, each in self._peers.items() if name != self.options.node)
+            self._expected = _Expected(self._plan, self._kernel.tunnel, self._uplinks, nodes)
         return any(map(self._expected.is_contradicted, frames))
 
     def _planned(self, judgement: Judgement) -> Plan:
@@ -156,15 +158,16 @@ class Agent(Closing):
         options = self.options
         return make_plan(judgement, options.node, options.backend, underlay, options.mtu)
 
-    def _set_plan(self, plan: Plan) -> None:
+    def _set_plan(self, plan: Plan, judgement: Judgement) -> None:
         self._plan = plan
+        self._peers = judgement.peers
         self._expected = None
 
 
 class _Expected:
     """A plan as announcements are compared with it."""
 
-    def __init__(self, plan: Plan, tunnel: int, uplinks: dict[int, Link]) -> None:
+    def __init__(self, plan: Plan, tunnel: int, uplinks: dict[int, Link], nodes: list[Address]) -> None:
         self._plan = plan
         self._tunnel = tunnel
         self._uplinks = uplinks
@@ -176,7 +179,6 @@ class _Expected:
             self._neighbours |= ways.neighbours
             self._ends |= ways.ends
         self._watched = {*uplinks, tunnel, *(hop.ifindex for hop in self._hops.values())} - {0}
-        nodes = {hop.gateway for hop in self._hops.values() if hop.ifindex} | set(self._ends.values())
         self._nodes = {version: sorted(int(each) for each in nodes if each.version == version) for version in (4, 6)}
         self._ranges = {version: sorted(each for each in self._hops if each.version == version) for version in (4, 6)}
 

@@ -11,8 +11,8 @@ from socket import AF_BRIDGE, AF_INET, AF_INET6
 from typing import Any, Final, NamedTuple
 
 from agent.peers import Address, Network
-from agent.plan import NO_WAYS, PORT, TUNNEL, VNI, Hop, Interface, Plan, Tunnel, Underlay, Ways
-from agent.underlay import UNICAST, find_underlay, on_link, routes_to
+from agent.plan import NO_WAYS, TUNNEL, Hop, Interface, Plan, Tunnel, Underlay, Ways
+from agent.underlay import UNICAST, find_underlay, is_own_tunnel, on_link, routes_to
 from netlink.addresses import add_address, delete_address
 from netlink.kinds import vxlan
 from netlink.link import Link
@@ -116,7 +116,7 @@ class Kernel:
             settings = vxlan(tunnel.settings)
             self._rtnl.create_link("vxlan", TUNNEL, data=settings, mtu=tunnel.mtu, mac=tunnel.mac, up=True)
         made = self._rtnl.link(TUNNEL)
-        self._tunnel = made.ifindex if made is not None and _is_own(made) else 0
+        self._tunnel = made.ifindex if made is not None and is_own_tunnel(made) else 0
         problems = []
         if tunnel is not None and not self._tunnel:
             problems.append(self._why_no_tunnel(tunnel))
@@ -223,18 +223,12 @@ class Kernel:
         return refused
 
 
-def _is_own(link: Link) -> bool:
-    """Tell whether a link named as the tunnel's is the agent's, though its end, MTU or address may have changed."""
-    settings = link.details.vxlan
-    return settings is not None and (settings.vni, settings.port, settings.learning) == (VNI, PORT, False)
-
-
 def sign_of_link(link: Link | None, tunnel: Tunnel | None) -> str:
     """Compare the tunnel's link with the plan: `+`, `-`, `~` as of `Change`, or "" if it is as planned.
 
     A link of that name with another number, port or kind is another program's.
     """
-    own = link if link is not None and _is_own(link) else None
+    own = link if link is not None and is_own_tunnel(link) else None
     if own is None:
         return "" if tunnel is None else "+"
     if tunnel is None:

@@ -36,9 +36,14 @@ class Underlay(NamedTuple):
     """The links of this node that matter to the plan."""
 
     own: Mapping[Address, Link]
-    """The links that have this node's addresses, or that packets leave by if an address is on lo."""
+    """The links that have this node's addresses, or that packets leave by if an address is on lo.
+
+    The tunnel's link stands in for a link that has lost the address of the tunnel's end, so that the tunnel stays.
+    """
     on_link: Mapping[Address, int]
     """The addresses of others that need no gateway, each with the ifindex of the link."""
+    down: Mapping[Network, Link] = {}
+    """The networks of this node's addresses whose link is down, or has no carrier, each with the link."""
 
 
 class Hop(NamedTuple):
@@ -85,21 +90,34 @@ class Site(NamedTuple):
     mtu: int
     """Bytes that fit into a packet of a pod on every way; 0 if it is unknown."""
     problems: list[Problem]
+    down: Mapping[Network, Link] = {}
+    """As in the underlay."""
 
     def ways_to(self, peer: Peer, on_link: Mapping[Address, int]) -> Ways:
-        """Plan the ways to another node."""
+        """Plan the ways to another node. To a node on a link that is down, no tunnel replaces the direct way."""
         ways = Ways({}, {}, {}, [])
+        down, direct = self._direct_links(peer, on_link)
         for network in peer.pod_cidrs:
             address = peer.addresses.get(network.version)
-            ifindex = on_link.get(address) if address is not None else None
-            if ifindex is not None and address is not None and self.backend is not Backend.VXLAN:
-                ways.hops[network] = Hop(address, ifindex)
-            elif self.backend is Backend.HOST_GW:
+            if address is not None and address in direct:
+                ways.hops[network] = Hop(address, direct[address])
+            elif down or self.backend is Backend.HOST_GW:
                 why = f"its address {address} is on no link of this node" if address else "it has no such address"
+                why = f"the link {down} is down" if down else why
                 ways.problems.append(Problem(peer.name, f"no direct route to {network}: {why}"))
             else:
                 self._add_tunnelled(ways, peer, network)
         return ways
+
+    def _direct_links(self, peer: Peer, on_link: Mapping[Address, int]) -> tuple[str, dict[Address, int]]:
+        """Return the name of the link to a node if it is down, and the ifindexes for its addresses on a link."""
+        if self.backend is Backend.VXLAN:
+            return "", {}
+        addresses = peer.addresses.values()
+        down = {each: link for each in addresses for network, link in self.down.items() if each in network}
+        without_carrier = {each: link.ifindex for each, link in down.items() if link.up}
+        name = next((link.name for link in down.values()), "")
+        return name, without_carrier | {each: on_link[each] for each in addresses if each in on_link}
 
     def _add_tunnelled(self, ways: Ways, peer: Peer, network: Network) -> None:
         end = peer.addresses.get(self.local.version) if self.local is not None else None
@@ -150,16 +168,20 @@ class Plan(NamedTuple):
         ]
 
 
-def make_site(node: Peer, backend: Backend, own: Mapping[Address, Link], mtu: int = 0) -> Site:
-    """Plan this node's own part; `own` has the links of its addresses. `mtu` in bytes comes before that of the link."""
+def make_site(node: Peer, backend: Backend, underlay: Underlay, mtu: int = 0) -> Site:
+    """Plan this node's own part. `mtu` in bytes comes before that of the link."""
+    own = underlay.own
     # Both ends have to choose one family, whatever the order of their addresses is.
     local = next((address for _, address in sorted(node.addresses.items()) if address in own), None)
     if local is None:
         addresses = ", ".join(map(str, node.addresses.values())) or "none"
         problem = Problem(node.name, f"no link of this node has one of its addresses ({addresses})")
-        return Site(node, backend, None, mtu, [problem])
+        return Site(node, backend, None, mtu, [problem], underlay.down)
+    problems = []
+    if own[local].name == TUNNEL:
+        problems.append(Problem(node.name, f"no link of this node has its address {local}; the tunnel stays as it is"))
     overhead = 0 if backend is Backend.HOST_GW else OVERHEAD[local.version]
-    return Site(node, backend, local, mtu or own[local].mtu - overhead, [])
+    return Site(node, backend, local, mtu or own[local].mtu - overhead, problems, underlay.down)
 
 
 def make_plan(judgement: Judgement, own: str, backend: Backend, underlay: Underlay, mtu: int = 0) -> Plan:
@@ -168,7 +190,7 @@ def make_plan(judgement: Judgement, own: str, backend: Backend, underlay: Underl
     if node is None:
         missing = Problem(own, "there is no such Node")
         return Plan(Site(Peer(own, (), {}), backend, None, 0, [missing]), {}, judgement.problems)
-    site = make_site(node, backend, underlay.own, mtu)
+    site = make_site(node, backend, underlay, mtu)
     ways = {name: site.ways_to(peer, underlay.on_link) for name, peer in judgement.peers.items() if name != own}
     return Plan(site, ways, judgement.problems)
 

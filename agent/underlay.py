@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from socket import AF_INET, AF_INET6
 from typing import Final
 
-from agent.peers import Address
-from agent.plan import Underlay
+from agent.peers import Address, Network
+from agent.plan import OVERHEAD, PORT, TUNNEL, VNI, Underlay
 from netlink.link import Link
 from netlink.request import batches
 from netlink.routes import KernelRoute, find_route_to
@@ -13,6 +13,7 @@ from netlink.rtnl import Rtnl
 
 UNICAST: Final = 1
 """RTN_*: a route that leads through a link."""
+_DOWN: Final = {"DOWN", "LOWERLAYERDOWN", "NOTPRESENT"}
 _LO: Final = 1
 """The ifindex of lo in every namespace."""
 _ETHERNET: Final = 1500
@@ -24,6 +25,7 @@ def find_underlay(rtnl: Rtnl, own: Iterable[Address], others: Iterable[Address])
     wanted, links = set(own), {each.ifindex: each for each in rtnl.links()}
     routes = routes_to(rtnl, others)
     found: dict[Address, Link] = {}
+    down: dict[Network, Link] = {}
     for each in rtnl.addresses(0):
         link, address = links.get(each.ifindex), each.interface.ip
         if link is None or address not in wanted:
@@ -32,7 +34,19 @@ def find_underlay(rtnl: Rtnl, own: Iterable[Address], others: Iterable[Address])
             found.setdefault(address, _way_out(rtnl, link, links, routes.values()))
         else:
             found[address] = link
-    return Underlay(found, on_link(routes))
+            if not link.up or link.oper_state in _DOWN:
+                down[each.interface.network] = link
+    tunnel = next((each for each in links.values() if each.name == TUNNEL and is_own_tunnel(each)), None)
+    end = tunnel.details.vxlan.local if tunnel is not None and tunnel.details.vxlan is not None else None
+    if tunnel is not None and end in wanted - found.keys():
+        found[end] = tunnel._replace(mtu=tunnel.mtu + OVERHEAD[end.version])
+    return Underlay(found, on_link(routes), down)
+
+
+def is_own_tunnel(link: Link) -> bool:
+    """Tell whether a link named as the tunnel's is the agent's, though its end, MTU or address may have changed."""
+    settings = link.details.vxlan
+    return settings is not None and (settings.vni, settings.port, settings.learning) == (VNI, PORT, False)
 
 
 def routes_to(rtnl: Rtnl, addresses: Iterable[Address]) -> dict[Address, KernelRoute]:

@@ -180,6 +180,32 @@ def test_a_loss_is_made_good_at_its_announcement(running: Running, damage: str) 
     assert running.told["node-0"] == []
 
 
+@pytest.mark.parametrize("keeps_ipv6_addresses", ["1", "0"])
+def test_a_link_that_is_down_gets_no_tunnel_in_its_place(
+    make_node: Callable[[], Node], tmp_path: Path, keeps_ipv6_addresses: str
+) -> None:
+    nodes = [make_node(), make_node()]
+    veth_between(nodes[0], nodes[1])
+    nodes[0].run(["sysctl", "-qw", f"net.ipv6.conf.uplink0.keep_addr_on_down={keeps_ipv6_addresses}"])
+    cluster = Running(tmp_path / "nodes", nodes[:1], Backend.AUTO)
+    for number in range(2):
+        cluster.write(number)
+    with cluster.serving():
+        until(lambda: cluster.destinations(0) == OTHER)
+
+        nodes[0].run(["ip", "link", "set", "uplink0", "down"])
+        until(lambda: len(cluster.told["node-0"]) == len(OTHER))
+        assert cluster.told["node-0"] == [
+            "Node node-1: no direct route to 10.244.1.0/24: the link uplink0 is down",
+            "Node node-1: no direct route to fd00:10:244:1::/64: the link uplink0 is down",
+        ]
+        assert nodes[0].ip("link", "show", "type", "vxlan") == []
+
+        nodes[0].run(["ip", "link", "set", "uplink0", "up"])
+        nodes[0].run(["ip", "address", "replace", "2001:db8::1/64", "dev", "uplink0", "nodad"])
+        until(lambda: cluster.destinations(0) == OTHER and cluster.told["node-0"] == [])
+
+
 def differs(node: Node, before: Any) -> bool:
     try:
         node.assert_same_state(before)

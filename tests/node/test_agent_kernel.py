@@ -303,6 +303,21 @@ def test_a_route_by_a_gateway_of_the_other_family_is_not_on_the_link(cluster: li
     assert one.kernel.on_link([ip_address("198.51.100.9"), ip_address("192.0.2.9")]).keys() == {ip_address("192.0.2.9")}
 
 
+def test_a_tunnel_stays_while_its_address_is_on_no_link(cluster: list[Member]) -> None:
+    one = cluster[0]
+    apply(cluster, Backend.VXLAN)
+    before = one.node.ip("link", "show", TUNNEL)
+    one.node.run(["ip", "address", "del", "192.0.2.1/24", "dev", "uplink0"])
+
+    plan = one.plan(members(), Backend.VXLAN)
+
+    assert one.kernel.apply(plan) == Difference("", [], [])
+    assert one.node.ip("link", "show", TUNNEL) == before
+    assert list(map(str, plan.problems)) == [
+        "Node node-0: no link of this node has its address 192.0.2.1; the tunnel stays as it is"
+    ]
+
+
 def bgp_host(cluster: list[Member], link: str = "lo") -> list[ClusterNode]:
     """Give the first node an address that is not on its uplink, whose MTU is 1400, and return three such nodes."""
     one = cluster[0].node

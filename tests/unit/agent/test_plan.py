@@ -1,6 +1,6 @@
 """Which way the agent plans to each range of pods."""
 
-from ipaddress import ip_address, ip_interface
+from ipaddress import ip_address, ip_interface, ip_network
 
 import pytest
 
@@ -16,12 +16,19 @@ NEAR, FAR = ("192.0.2.2", "2001:db8::2"), ("198.51.100.3", "2001:db8:3::3")
 
 
 def plan(
-    backend: Backend, *others: ClusterNode, own: tuple[str, ...] = ("192.0.2.1", "2001:db8::1"), mtu: int = 0
+    backend: Backend,
+    *others: ClusterNode,
+    own: tuple[str, ...] = ("192.0.2.1", "2001:db8::1"),
+    mtu: int = 0,
+    near: tuple[str, ...] = NEAR,
+    down: Link | None = None,
 ) -> Plan:
-    """Plan for the node a; addresses of NEAR are on its link."""
+    """Plan for the node a; addresses of NEAR are on its link. If it is `down`, it has its IPv4 address alone."""
     nodes = [ClusterNode("a", "", ("10.244.0.0/24", "fd00:10:244::/64"), own), *others]
     underlay = Underlay(
-        {ip_address(each): UPLINK for each in ("192.0.2.1", "2001:db8::1")}, {ip_address(each): 2 for each in NEAR}
+        {ip_address(each): UPLINK for each in ("192.0.2.1", "2001:db8::1")},
+        {ip_address(each): 2 for each in near},
+        {ip_network("192.0.2.0/24"): down} if down else {},
     )
     return make_plan(judge(nodes, "a"), "a", backend, underlay, mtu)
 
@@ -90,6 +97,37 @@ def test_auto_reserves_the_tunnels_headers_before_a_node_needs_it() -> None:
     planned = plan(Backend.AUTO, near())
 
     assert (planned.tunnel, planned.site.mtu) == (None, 1450)
+
+
+@pytest.mark.parametrize("backend", [Backend.AUTO, Backend.HOST_GW])
+def test_a_node_on_a_link_that_is_down_has_no_way_until_the_link_is_back(backend: Backend) -> None:
+    planned = plan(backend, near(), near=(), down=UPLINK._replace(up=False))
+
+    assert (ways(planned), planned.tunnel) == ({}, None)
+    assert texts(planned) == [
+        "Node near: no direct route to 10.244.1.0/24: the link uplink is down",
+        "Node near: no direct route to fd00:10:244:1::/64: the link uplink is down",
+    ]
+
+
+def test_a_node_on_a_link_without_carrier_keeps_its_direct_way() -> None:
+    planned = plan(Backend.AUTO, near(), near=(), down=UPLINK._replace(oper_state="DOWN"))
+
+    assert ways(planned) == {"10.244.1.0/24": ("192.0.2.2", 2)}
+    assert planned.tunnel is None
+
+
+def test_a_link_that_is_down_changes_nothing_for_nodes_that_are_not_on_it() -> None:
+    planned = plan(Backend.AUTO, far(), near(), down=UPLINK._replace(up=False))
+
+    assert ways(planned) == DIRECT | TUNNELLED
+
+
+def test_vxlan_keeps_its_tunnel_over_a_link_that_is_down() -> None:
+    planned = plan(Backend.VXLAN, near(), near=(), down=UPLINK._replace(up=False))
+
+    assert {ifindex for _, ifindex in ways(planned).values()} == {0}
+    assert ends(planned) == {tunnel_mac("near"): "192.0.2.2"}
 
 
 def test_ipv6_goes_through_a_tunnel_between_nodes_with_ipv4_alone() -> None:
