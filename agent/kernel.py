@@ -27,6 +27,7 @@ from netlink.neighbours import (
 )
 from netlink.request import RtnlRequest, batches, change
 from netlink.routes import (
+    MAKERS,
     RT_SCOPE_UNIVERSE,
     RT_TABLE_MAIN,
     KernelRoute,
@@ -43,8 +44,6 @@ PROTOCOL: Final = 201
 _PRIORITY: Final = {4: 0, 6: 1024}
 """The priority of a route for which none was given."""
 _SCOPE_LINK: Final = 253
-_PROTOCOLS: Final = {2: "kernel", 3: "boot", 4: "static", 11: "zebra", 12: "bird", 16: "dhcp", 186: "bgp"}
-"""Makers of routes by the names of ip-route(8)."""
 
 
 class Change(NamedTuple):
@@ -272,7 +271,7 @@ def is_within(inner: Network, outer: Network) -> bool:
 
 def _described(route: KernelRoute) -> str:
     via = f" via {route.gateway}" if route.gateway is not None else ""
-    maker = "" if route.protocol == PROTOCOL else f" of {_PROTOCOLS.get(route.protocol, route.protocol)}"
+    maker = "" if route.protocol == PROTOCOL else f" of {MAKERS.get(route.protocol, route.protocol)}"
     return f"route {route.dst}{via}{maker}"
 
 

@@ -9,7 +9,7 @@ from ipaddress import IPv4Interface, IPv6Interface
 from typing import Final, NamedTuple, TypeAlias
 
 from agent.peers import Address, Judgement, Network, Peer, Problem, tunnel_mac
-from netlink.kinds import Vxlan
+from netlink.kinds import VXLAN_OVERHEAD, Vxlan
 from netlink.link import Link
 
 Interface: TypeAlias = IPv4Interface | IPv6Interface
@@ -19,8 +19,6 @@ TUNNEL: Final = "cni-vxlan"
 VNI: Final = 1
 PORT: Final = 8472
 """UDP, as in Linux and flannel; RFC 7348 has 4789."""
-OVERHEAD: Final = {4: 50, 6: 70}
-"""Bytes that a tunnel adds to a packet, by the IP version of its ends: IP, UDP, VXLAN and Ethernet headers."""
 
 
 class Backend(Enum):
@@ -180,7 +178,7 @@ def make_site(node: Peer, backend: Backend, underlay: Underlay, mtu: int = 0) ->
     problems = []
     if own[local].name == TUNNEL:
         problems.append(Problem(node.name, f"no link of this node has its address {local}; the tunnel stays as it is"))
-    overhead = 0 if backend is Backend.HOST_GW else OVERHEAD[local.version]
+    overhead = 0 if backend is Backend.HOST_GW else VXLAN_OVERHEAD[local.version]
     return Site(node, backend, local, mtu or own[local].mtu - overhead, problems, underlay.down)
 
 

@@ -5,7 +5,8 @@ from socket import AF_INET, AF_INET6
 from typing import Final
 
 from agent.peers import Address, Network
-from agent.plan import OVERHEAD, PORT, TUNNEL, VNI, Underlay
+from agent.plan import PORT, TUNNEL, VNI, Underlay
+from netlink.kinds import VXLAN_OVERHEAD
 from netlink.link import Link
 from netlink.request import batches
 from netlink.routes import KernelRoute, find_route_to
@@ -39,7 +40,7 @@ def find_underlay(rtnl: Rtnl, own: Iterable[Address], others: Iterable[Address])
     tunnel = next((each for each in links.values() if each.name == TUNNEL and is_own_tunnel(each)), None)
     end = tunnel.details.vxlan.local if tunnel is not None and tunnel.details.vxlan is not None else None
     if tunnel is not None and end in wanted - found.keys():
-        found[end] = tunnel._replace(mtu=tunnel.mtu + OVERHEAD[end.version])
+        found[end] = tunnel._replace(mtu=tunnel.mtu + VXLAN_OVERHEAD[end.version])
     return Underlay(found, on_link(routes), down)
 
 

@@ -24,6 +24,9 @@ IPVLAN_MODES: Final = {"l2": 0, "l3": 1, "l3s": 2}
 MACVLAN_MODES: Final = {"private": 1, "vepa": 2, "bridge": 4, "passthru": 8}
 """The modes of a macvlan by the names of ip-link(8), as the kernel numbers them."""
 
+VXLAN_OVERHEAD: Final = {4: 50, 6: 70}
+"""Bytes that a VXLAN tunnel adds to a packet, by the IP version of its ends: IP, UDP, VXLAN and Ethernet headers."""
+
 _IFLA_BR_VLAN_FILTERING = 7
 _IFLA_BRPORT_MODE, _IFLA_BRPORT_ISOLATED = 4, 33
 _IFLA_MACVLAN_MODE, _IFLA_MACVLAN_BC_QUEUE_LEN = 1, 7

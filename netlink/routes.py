@@ -33,6 +33,8 @@ RTM_NEWROUTE: Final = 24
 _RTM_DELROUTE, _RTM_GETROUTE = 25, 26
 _RTN_UNICAST = 1
 _RTPROT_BOOT = 3
+MAKERS: Final = {2: "kernel", 3: "boot", 4: "static", 9: "ra", 11: "zebra", 12: "bird", 16: "dhcp", 186: "bgp"}
+"""Makers of routes, RTPROT_*, by the names of ip-route(8)."""
 _RTNH_F_ONLINK = 4
 _RTA_DST, _RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_METRICS, _RTA_MULTIPATH, _RTA_TABLE = 1, 4, 5, 6, 8, 9, 15
 _RTA_VIA = 18
