@@ -189,7 +189,7 @@ def shared_options(*, environment: bool = False, makes_folders: bool = False) ->
             "--node",
             envvar="CNI_HARNESS_NODE",
             metavar="NAME",
-            shell_complete=_complete_node,
+            shell_complete=complete_node,
             help="Work on a network namespace that stands for the host, made by the first `add`.",
         ),
         option(
@@ -294,7 +294,8 @@ cache_dir_option = click.option(
 """Decorates a verb, which gets `cache_dirs`: a tuple of existing folders, empty by default."""
 
 
-def _complete_node(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+def complete_node(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of nodes for the shell to complete."""
     nodes = _settings(ctx).state_dir.glob("nodes/*/")
     return sorted(path.name for path in nodes if path.name.startswith(incomplete))
 

@@ -30,6 +30,8 @@ _MAKERS: Final = {
     "eni": "AWS VPC CNI",
 }
 """Programs by the names of links that they make."""
+_MOST_BETWEEN: Final = 3
+"""Namespaces between two nodes that are followed from each of them: a bridge's, a router's."""
 
 
 class LinkEnd(NamedTuple):
@@ -44,27 +46,37 @@ class NamespaceView:
     """One network namespace: its state, and the other ends of its links by name."""
 
     label: str
+    node: str
+    """The label of the node whose own it is, or its pods'; "" for another one."""
     path: str
     state: NamespaceState
     attachments: list[KnownAttachment] = field(default_factory=list)
     peers: dict[str, LinkEnd] = field(default_factory=dict)
 
 
-def read_namespaces(node: Node, known: Iterable[KnownAttachment]) -> dict[str, NamespaceView]:
+def read_namespaces(
+    node: Node, known: Iterable[KnownAttachment], *others: tuple[Node, Sequence[KnownAttachment]]
+) -> dict[str, NamespaceView]:
     """Return the node's namespace, labelled "node", then the attachments', then further ones at the ends of its links.
 
-    Namespaces that are gone are left out. Raises NetlinkError, OSError.
+    With `others`, nodes with their attachments, also theirs, and those between the nodes. Then a node's label is its
+    name, and a pod's is `NODE/POD`. Namespaces that are gone are left out. Raises NetlinkError, OSError.
     """
     with ExitStack() as stack:
         opened = _Opened(stack)
-        here = opened.add(NODE, node.netns or THIS_HOST)
-        if here is None:
-            return {}
-        for attachment in known:
-            if attachment.netns and (label := opened.add(attachment.name, attachment.netns)) is not None:
-                opened.views[label].attachments.append(attachment)
-        opened.add_neighbours()
-        opened.connect()
+        for each, its in ((node, known), *others):
+            name = (each.name or NODE) if others else NODE
+            here = opened.add(name, each.netns or THIS_HOST)
+            if here is None:
+                continue
+            opened.views[here].node = here
+            for attachment in its:
+                label = f"{name}/{attachment.name}" if others else attachment.name
+                if attachment.netns and (added := opened.add(label, attachment.netns, node=here)) is not None:
+                    opened.views[added].attachments.append(attachment)
+        if opened.views:
+            opened.add_between()
+            opened.connect()
         return opened.views
 
 
@@ -77,7 +89,7 @@ class _Opened:
         self._namespaces: dict[str, Namespace] = {}
         self._labels: dict[tuple[int, int], str] = {}
 
-    def add(self, label: str, path: str) -> str | None:
+    def add(self, label: str, path: str, *, node: str = "") -> str | None:
         """Read the namespace at a path, once, and return its label; None if it is gone."""
         try:
             namespace = open_namespace(path)
@@ -89,26 +101,43 @@ class _Opened:
         self._stack.enter_context(namespace)
         label = _unused(label, self.views)
         # The listing of links also gives numbers to the namespaces of their other ends.
-        self.views[label] = NamespaceView(label, path, namespace_state(namespace))
+        self.views[label] = NamespaceView(label, node, path, namespace_state(namespace))
         self._namespaces[label] = namespace
         self._labels[namespace.identity] = label
         return label
 
-    def add_neighbours(self) -> None:
-        """Add the unknown namespaces that links of the node lead to."""
-        here = self.views[NODE].state
-        wanted = {link.peer_netnsid for link in here.links if link.peer_netnsid is not None}
-        wanted -= self._numbers(NODE, self.views).keys()
-        for label, path in named_namespaces() if wanted else ():
-            if not wanted:
+    def add_between(self) -> None:
+        """Add the unknown namespaces that links of the nodes lead to; with several nodes, on until their ways meet."""
+        nodes = [label for label, view in self.views.items() if view.node == label]
+        reached = {node: {node} for node in nodes}
+        last = {node: {node} for node in nodes}
+        for _ in range(_MOST_BETWEEN):
+            for node in nodes:
+                found = {label for each in last[node] for label in self._add_neighbours(each)}
+                last[node] = {label for label in found - reached[node] if not self.views[label].attachments}
+                reached[node] |= found
+            if set.intersection(*reached.values()):
                 return
+
+    def _add_neighbours(self, label: str) -> set[str]:
+        """Return the namespaces that links of a namespace lead to; unknown ones are added."""
+        links = self.views[label].state.links
+        wanted = {link.peer_netnsid for link in links if link.peer_netnsid is not None}
+        known = self._numbers(label, self.views) if wanted else {}
+        found = {known[number] for number in wanted & known.keys()}
+        wanted -= known.keys()
+        for name, path in named_namespaces() if wanted else ():
+            if not wanted:
+                break
             with suppress(OSError), open_namespace(path) as candidate:
                 if candidate.identity in self._labels:
                     continue
-                with entered(self._namespaces[NODE]):
+                with entered(self._namespaces[label]):
                     number = namespace_id(candidate)
-                if number in wanted and self.add(label, path) is not None:
+                if number in wanted and (added := self.add(name, path)) is not None:
+                    found.add(added)
                     wanted.discard(number)
+        return found
 
     def connect(self) -> None:
         """Find the other end of every link."""
@@ -129,8 +158,9 @@ class _Opened:
         return LinkEnd(place, name) if name else None
 
     def _nearest(self, label: str) -> list[str]:
-        """Return the other labels, the node first: most links lead there."""
-        return [NODE, *(each for each in self.views if each not in {NODE, label})] if label != NODE else [*self.views]
+        """Return all labels, the node first: most links lead there."""
+        own = self.views[label].node
+        return [own, *(each for each in self.views if each != own)] if own else [*self.views]
 
     def _numbers(self, label: str, others: Iterable[str], enough: int = 0) -> dict[int, str]:
         """Return the numbers that a namespace has for others; the search ends when `enough` are found."""

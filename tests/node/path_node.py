@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 
 from harness.runtime.node import Node
 from harness.views.attachments import known_attachments
-from harness.views.path_network import PathNamespace, PathNamespaces
+from harness.views.path_network import PathNamespaces
+from harness.views.path_place import PathNamespace
 from netlink.namespace import create_namespace, entered, open_namespace, remove_namespace
 from tests.cli import Cli, bridge_network
 from tests.nft_trace import TraceReader

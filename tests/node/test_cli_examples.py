@@ -43,6 +43,7 @@ LONG = {
     "nodes exec underlay -- bridge link": "test_nodes_verbs has it",
     "nodes up --count 3 --cluster-cidr 10.244.0.0/16": "test_nodes_verbs makes nodes",
     "nodes up --count 4 --subnets 2 --cluster-cidr 10.244.0.0/16": "test_nodes_verbs makes nodes",
+    "path pod1 pod2 --node a --to-node b": "it wants two nodes with routes between them",
     "repair --watch": "it runs until a signal",
     "serve": "it runs until a signal",
     "serve --workers 8 --idle-exit 5m": "minutes",
