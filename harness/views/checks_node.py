@@ -23,11 +23,12 @@ from harness.runtime.unserved_requests import PORT_MAPPINGS, host_ports
 from harness.snapshot.compare import THINGS
 from harness.snapshot.descriptions import described_things
 from harness.views.attachments import KnownAttachment, plugins_of
-from harness.views.nft_evaluation import MatchedRule, certain_stop, evaluate
+from harness.views.nft_evaluation import Decision, MatchedRule, certain_stop, evaluate
 from harness.views.nft_ruleset import Rules
 from harness.views.nft_values import Address, HookPoint, Packet
 from harness.views.node_state import Fault, NodeState, pod_addresses
 from harness.views.published_ports import published_ports
+from netlink.routes import Network
 
 _IPV4: Final = 4
 _SECTIONS: Final = ("nft elements", "nft rules", "iptables rules")
@@ -40,7 +41,7 @@ _BY_HAND = "no command frees it safely: remove it if no runtime is adding a pod"
 
 def check_node(state: NodeState) -> Iterator[Fault]:
     """Yield faults of forwarding and of the firewall; each names the pods that suffer."""
-    alive = [each for each in state.known if each.network.result is not None and state.view_of(each) is not None]
+    alive = state.living
     yield from _forwarding(state, alive)
     lines = [
         line
@@ -58,21 +59,27 @@ def _forwarding(state: NodeState, alive: list[KnownAttachment]) -> Iterator[Faul
     for attachment in alive:
         for ip in attachment.network.decoded().ips:
             link = state.link_with(str(ip.gateway)) if ip.gateway is not None else None
-            if link is None:
-                continue
-            whole = "net.ipv4.ip_forward" if ip.address.version == _IPV4 else "net.ipv6.conf.all.forwarding"
-            family = "ipv4" if ip.address.version == _IPV4 else "ipv6"
-            if state.sysctl(whole) == "0":
-                off.setdefault(whole, []).append(attachment.pod or attachment.container_id)
-            elif state.link_sysctl(link.name, f"{family}.conf.forwarding") == "0":
-                name = f"net.{family}.conf.{link.name.replace('.', '/')}.forwarding"
-                off.setdefault(name, []).append(attachment.pod or attachment.container_id)
+            if link is not None and (key := forwarding_off(state, link.name, ip.address.version)):
+                off.setdefault(key, []).append(attachment.pod or attachment.container_id)
     for key, pods in off.items():
         whose = f"{len(set(pods))} pods" if len(set(pods)) > 1 else pods[0]
-        what = f"{key} is 0: the node forwards no packets of {whose}"
-        cause = "another program set it, or sysctl settings were loaded again"
-        set_again = state.commands.run(f"sysctl -w {key}=1")
-        yield Fault("forwarding-off", key, tuple(dict.fromkeys(pods)), what, cause, set_again)
+        yield forwarding_fault(state, key, tuple(dict.fromkeys(pods)), whose)
+
+
+def forwarding_off(state: NodeState, link: str, version: int) -> str:
+    """Return the kernel parameter that stops packets of an IP version that come in by a link; "" if none does."""
+    whole, family = ("net.ipv4.ip_forward", "ipv4") if version == _IPV4 else ("net.ipv6.conf.all.forwarding", "ipv6")
+    if state.sysctl(whole) == "0":
+        return whole
+    is_off = state.link_sysctl(link, f"{family}.conf.forwarding") == "0"
+    return f"net.{family}.conf.{link.replace('.', '/')}.forwarding" if is_off else ""
+
+
+def forwarding_fault(state: NodeState, key: str, pods: tuple[str, ...], whose: str) -> Fault:
+    """Return the fault that a parameter of `forwarding_off` is."""
+    what = f"{key} is 0: the node forwards no packets of {whose}"
+    cause = "another program set it, or sysctl settings were loaded again"
+    return Fault("forwarding-off", key, pods, what, cause, state.commands.run(f"sysctl -w {key}=1"))
 
 
 def _lost(state: NodeState, attachment: KnownAttachment, lines: list[str]) -> Iterator[Fault]:
@@ -105,20 +112,34 @@ def _lost_exceptions(state: NodeState, attachment: KnownAttachment, address: Add
     outside = state.ends(attachment).outside
     if state.ruleset is None or outside is None or Owner.from_label(outside.alias) is None:
         return  # the reference ignores the key
+    for text, network in masquerade_exceptions(attachment):
+        if network.version == address.version:
+            decision = leaving(state.ruleset, address, network.network_address)
+            if decision.packet.source != address and is_by_own_rule(decision):
+                yield text
+
+
+def masquerade_exceptions(attachment: KnownAttachment) -> Iterator[tuple[str, Network]]:
+    """Yield the networks of `ipMasqExcept` as the list has them, and as networks."""
     lists = [plugin.get("ipmasqexcept") for plugin in plugins_of(attachment.network)]
     for each in (each for exceptions in lists if isinstance(exceptions, list) for each in exceptions):
         with suppress(ValueError):
-            network = ip_network(each, strict=False)
-            if network.version != address.version:
-                continue
-            target = network.network_address
-            known = frozenset({"saddr", "daddr", "nfproto"})
-            # Any other address shows that masquerading replaced the pod's.
-            point = HookPoint("postrouting", "", "", lambda _: None, masquerade=target)
-            decision = evaluate(state.ruleset, point, Packet(address, target, 0, None, known=known))
-            is_ours = any(_OWN_CHAIN.search(rule.chain) and _MASQUERADES.search(rule.rule) for rule in decision.matched)
-            if is_ours and decision.packet.source != address:
-                yield each
+            yield each, ip_network(each, strict=False)
+
+
+def is_by_own_rule(decision: Decision) -> bool:
+    """Tell whether a rule of this project's plugins, or of the reference's, masquerades packets."""
+    return any(_OWN_CHAIN.search(rule.chain) and _MASQUERADES.search(rule.rule) for rule in decision.matched)
+
+
+def leaving(rules: Rules, source: Address, target: Address, link: str = "") -> Decision:
+    """Return what the hook postrouting does to a pod's packets; masquerading changes the source to `target`.
+
+    Of the packets, protocol and port are not known, nor is the link if `link` is empty.
+    """
+    known = frozenset({"saddr", "daddr", "nfproto", *(("oif", "oifname") if link else ())})
+    point = HookPoint("postrouting", "", link, lambda _: None, masquerade=target)
+    return evaluate(rules, point, Packet(source, target, 0, None, known=known))
 
 
 def _takes_ports(plugin: Mapping[str, Any]) -> bool:

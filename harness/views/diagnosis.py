@@ -12,6 +12,7 @@ from harness.libcni.chain_versions import unspoken_versions
 from harness.libcni.execute import Executor, PluginNotFoundError
 from harness.libcni.networks import NetworkError, NetworkList, network_files, read_network_file
 from harness.runtime.node import Node
+from harness.views.checks_between_nodes import check_between_nodes
 from harness.views.checks_node import check_leftovers, check_node
 from harness.views.checks_pod import check_pods
 from harness.views.node_state import Fault, NodeState, read_node_state
@@ -59,6 +60,7 @@ def _examine(scope: Scope, versions_of: VersionsOf, warn: Callable[[str], object
     errors: list[NetworkError] = []
     networks = _readable_lists(scope.conf_dir, errors.append) if scope.conf_dir is not None else []
     faults = [*check_pods(state), *check_node(state), *check_leftovers(state, scope.node, networks)]
+    faults += check_between_nodes(state, tuple(faults))
     cause, remedy = "the list is invalid", "correct the file"
     faults += (Fault("list-unusable", str(scope.conf_dir), (), str(error), cause, remedy) for error in errors)
     faults += _check_lists(networks, scope.bin_dirs, versions_of)

@@ -12,8 +12,10 @@ from harness.snapshot.sysctls import baseline
 from harness.views.attachments import KnownAttachment, known_attachments, plugins_of
 from harness.views.namespaces import NamespaceView, read_namespaces
 from harness.views.nft_ruleset import Rules, read_rules
+from harness.views.tunnels import Tunnel, is_agents, read_tunnel
 from netlink.link import Link
 from netlink.namespace import entered, open_namespace
+from netlink.rtnl import Rtnl
 from skel.decoders import Cidr
 
 
@@ -65,6 +67,8 @@ class NodeState(NamedTuple):
     snapshot: Snapshot
     ruleset: Rules | None
     """None if nft is not installed, or the kernel has no nftables."""
+    tunnels: Sequence[Tunnel]
+    """The tunnels to other nodes that this project's agent makes, or another one alike."""
     commands: Commands
     """The remedies' commands."""
 
@@ -72,6 +76,11 @@ class NodeState(NamedTuple):
     def here(self) -> NamespaceState:
         """The node's own namespace."""
         return self.views[NODE].state
+
+    @property
+    def living(self) -> list[KnownAttachment]:
+        """The attachments that have a result and a namespace."""
+        return [each for each in self.known if each.network.result is not None and self.view_of(each) is not None]
 
     def view_of(self, attachment: KnownAttachment) -> NamespaceView | None:
         """Return the namespace of an attachment, None if it is gone."""
@@ -114,7 +123,10 @@ def read_node_state(node: Node, *, cache_dirs: Sequence[Path] = (), warn: Callab
         warn(f"not checked: {line}")
     with open_namespace(namespaces[NODE]) as here, entered(here):
         ruleset = read_rules()
-    return NodeState(known, views, snapshot, ruleset, Commands(node.name, node.program()))
+        with Rtnl() as rtnl:
+            links = views[NODE].state.links
+            tunnels = [each for link in links if is_agents(link) and (each := read_tunnel(rtnl, link)) is not None]
+    return NodeState(known, views, snapshot, ruleset, tunnels, Commands(node.name, node.program()))
 
 
 def bridge_plugin(attachment: KnownAttachment) -> Mapping[str, Any] | None:
