@@ -13,7 +13,7 @@ from agent.kernel import PROTOCOL
 from agent.plan import PORT, TUNNEL, VNI, Backend
 from harness.views.tunnels import AGENT_NETWORK, AGENT_PROTOCOL, AGENT_TUNNEL
 from netlink.namespace import entered, open_namespace
-from tests.node.two_nodes import DIRECT, TUNNELLED, TwoNodes, both_ways, two_nodes
+from tests.node.two_nodes import DIRECT, TUNNELLED, TwoNodes, both_ways, by_wire, two_nodes
 from tests.nodes import Node, until
 
 pytestmark = pytest.mark.sudo
@@ -202,6 +202,32 @@ def test_the_mtu_below_a_tunnel_counts(by_way: dict[str, TwoNodes]) -> None:
     assert (result.mtu, result.mtu_at) == (1350, f"uplink0 in {nodes.clis[0].node}, less 50 for the tunnel")
     assert sized.verdict == "unsure"
     assert "the packet has 1401 bytes" in sized.reason
+
+
+def test_a_tunnel_between_ipv6_addresses_adds_70_bytes(tmp_path: Path, direct_bin_dir: Path) -> None:
+    def connect(one: Node, other: Node) -> list[tuple[str, ...]]:
+        return [(ipv6,) for _, ipv6 in by_wire(one, other)]
+
+    with two_nodes(tmp_path / "nodes", direct_bin_dir, Backend.VXLAN, connect=connect) as nodes:
+        result = nodes.path()
+
+        assert (result.verdict, result.mtu) == ("delivered", 1430)
+        assert any("behind 2001:db8::2 (fdb)" in hop.what for hop in result.hops)
+        assert nodes.is_answered(size=1430 - 28)
+        assert not nodes.is_answered(size=1431 - 28, wait=0.2)
+
+
+def test_a_missing_entry_is_unsure_if_an_end_gets_all_unknown_frames(by_way: dict[str, TwoNodes]) -> None:
+    nodes = by_way[TUNNELLED]
+    rest = f"bridge fdb append 00:00:00:00:00:00 dev {TUNNEL} dst 192.0.2.2 self permanent"
+    nodes.nodes[0].run(["sh", "-ec", f"{rest}; ip neigh del 10.244.1.0 dev {TUNNEL}"])
+
+    result = nodes.path()
+    is_answered = nodes.is_answered()  # the end answers to ARP
+    nodes.reconcile()
+
+    assert (result.verdict, is_answered) == ("unsure", True)
+    assert result.reason == f"{TUNNEL} has no neighbour entry for 10.244.1.0"
 
 
 @pytest.mark.parametrize("way", [DIRECT, TUNNELLED])
