@@ -62,6 +62,8 @@ class _Walk(PacketOnWay):
         """Prepare a packet, or with `outer_of` that of a tunnel."""
         super().__init__(packet, size, outer_of)
         self._namespaces = namespaces
+        self._tunnels: frozenset[tuple[str, str]] = frozenset()
+        """The tunnels, by place and link, whose outer packet this is."""
 
     def follow(self, origin: PathNamespace, depth: int = 0) -> End:
         """Send the packet from a process, and return its end."""
@@ -156,17 +158,21 @@ class _Walk(PacketOnWay):
         link, settings = tunnel.link, tunnel.settings
         if not link.up:
             raise End("dropped", place.label, f"{link.name} in {place.label} is down")
+        if (place.label, link.name) in self._tunnels:
+            raise End("dropped", place.label, f"the route to {self.packet.destination} leads into {link.name} again")
         if lack := tunnel.lack(next_hop):
             raise End("unsure" if tunnel.asks else "dropped", place.label, lack)
         self._cross((Crossed(place.label, link.name, link.mtu),))
         mac = tunnel.neighbours[next_hop]
         end = tunnel.ends[mac]
         number = f"VNI {settings.vni} and UDP port {settings.port}"
-        self.tell(place.label, "tunnel", f"{next_hop} is {mac}, behind {end} (fdb): into a packet with {number}")
+        start = f" of {settings.local}" if settings.local is not None else ""
+        self.tell(place.label, "tunnel", f"{next_hop} is {mac}, behind {end} (fdb): into a packet{start} with {number}")
         overhead = VXLAN_OVERHEAD[end.version]
         source = settings.local if settings.local is not None else ip_address(bytes(end.max_prefixlen // 8))
         packet = Packet(source, end, _UDP, settings.port, mark=self.packet.mark)
         outer = _Walk(self._namespaces, packet, self.size and self.size + overhead, outer_of=self)
+        outer._tunnels = self._tunnels | {(place.label, link.name)}
         ended = outer.follow(place, depth + 1)
         self.mtus += [(mtu - overhead, f"{at}, less {overhead} for the tunnel") for mtu, at in outer.mtus]
         if ended.verdict != "delivered":

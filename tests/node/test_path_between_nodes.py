@@ -117,6 +117,13 @@ DAMAGES = {
         "",
         f"no host behind uplink0 has 192.0.2.9 (packet of the tunnel {TUNNEL})",
     ),
+    "tunnel in itself": Damage(
+        TUNNELLED,
+        0,
+        f"ip route add 192.0.2.2 via 10.244.1.0 dev {TUNNEL} onlink",
+        "ip route del 192.0.2.2",
+        f"the route to 192.0.2.2 leads into {TUNNEL} again (packet of the tunnel {TUNNEL})",
+    ),
     "other tunnel down": Damage(
         TUNNELLED, 1, f"ip link set {TUNNEL} down", "", "no VXLAN link that is up has VNI 1 and UDP port 8472"
     ),
@@ -212,7 +219,7 @@ def test_a_tunnel_between_ipv6_addresses_adds_70_bytes(tmp_path: Path, direct_bi
         result = nodes.path()
 
         assert (result.verdict, result.mtu) == ("delivered", 1430)
-        assert any("behind 2001:db8::2 (fdb)" in hop.what for hop in result.hops)
+        assert any("behind 2001:db8::2 (fdb): into a packet of 2001:db8::1" in hop.what for hop in result.hops)
         assert nodes.is_answered(size=1430 - 28)
         assert not nodes.is_answered(size=1431 - 28, wait=0.2)
 
