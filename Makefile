@@ -23,6 +23,7 @@ MATRIX_SUITES = $(if $(REPORT_DIR),--bin-dir $(PROJECT)=$(REPORT_DIR),--bin-dir 
 	--bin-dir debian=/usr/lib/cni --bin-dir shell+perl=tests/conformance/plugins)
 BENCH_ARGS ?=
 SOAK_ARGS ?=
+SCALE_ARGS ?=
 
 SHELL := /bin/bash
 VENV := .venv
@@ -78,7 +79,7 @@ ETCD := build/etcd
 
 # Targets install packages, and apt works for one at a time.
 .NOTPARALLEL:
-.PHONY: help up down test test-rest test-all test-runtimes test-vm test-kubernetes test-pythons release-check lint bench matrix reports soak docs pictures man stubs install wheels zipapp deb image release release-files venv test-venv clean needs \
+.PHONY: help up down test test-rest test-all test-runtimes test-vm test-kubernetes test-pythons release-check lint bench matrix reports soak scale docs pictures man stubs install wheels zipapp deb image release release-files venv test-venv clean needs \
 	test-needs rest-needs bench-needs runtime-needs wheel-needs deb-needs image-needs vm-needs kubernetes-needs
 
 help: ## this list
@@ -139,6 +140,9 @@ reports: matrix ## make matrix, with the reports in reports/ and their table in 
 
 soak: $(INSTALLED) ## end thousands of ADDs and DELs by signals and count leftovers, and let workers live; SOAK_ARGS=--help tells more
 	$(ELSEWHERE) $(RUN)/python -m tools.soak $(SOAK_ARGS)
+
+scale: $(INSTALLED) ## measure 200 nodes on this machine, and an agent with 5,000 peers; figures go into docs/performance.md
+	$(ELSEWHERE) $(RUN)/python -m tools.scale $(or $(SCALE_ARGS),--pages)
 
 docs: $(DOCUMENTED) ## the site of docs/, with command line, keys and API, in build/site
 	NO_MKDOCS_2_WARNING=1 $(RUN)/python -m mkdocs build --strict

@@ -128,7 +128,7 @@ def stopped_at_its_result(request: ProcessRequest, server: int | None, timeout: 
                 server_processes = process_tree(server) if server is not None else []
                 # A launcher that writes a server's answer has its connection open; one that executes does not.
                 served = server is not None and any(map(_has_connection, writers))
-                seen = Stopped(served, peak_rss(process.pid), _pss(server_processes))
+                seen = Stopped(served, peak_rss(process.pid), memory(server_processes))
             else:
                 time.sleep(_POLL_S)
         while process.read():
@@ -156,7 +156,7 @@ def peak_rss(pid: int) -> int:
     return _kib(_PROC / str(pid) / "status", "VmHWM:") * _KIB
 
 
-def _pss(pids: Iterable[int]) -> int:
+def memory(pids: Iterable[int]) -> int:
     """Return the memory of running processes in bytes; shared memory is divided among all its sharers."""
     total = 0
     for pid in pids:

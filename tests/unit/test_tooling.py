@@ -209,7 +209,7 @@ def test_help_names_every_target_for_people(checkout: Checkout) -> None:
         "release-check",
     }
     pages = {"docs", "man", "pictures"}
-    others = {"lint", "bench", "matrix", "reports", "soak", "stubs", "install", "venv", "clean"}
+    others = {"lint", "bench", "matrix", "reports", "soak", "scale", "stubs", "install", "venv", "clean"}
     packages = {"wheels", "zipapp", "deb", "image", "release"}
     assert targets == {"help", "up", "down"} | tests | pages | others | packages
 
