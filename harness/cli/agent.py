@@ -165,9 +165,11 @@ def command(
 
 def _open_agent(options: "Options", netns: str | None) -> "Agent":
     from agent.agent import Agent
-    from netlink.namespace import current_namespace, open_namespace
+    from netlink.namespace import open_namespace
 
-    with open_namespace(netns) if netns else current_namespace() as namespace:
+    if netns is None:
+        return Agent(options, say=say)  # setns(2) would need CAP_SYS_ADMIN
+    with open_namespace(netns) as namespace:
         return Agent(options, namespace, say)
 
 
