@@ -22,6 +22,7 @@ _CACHE: Final = BUILD / "vm" / "cache"
 # They need a driver that small kernels lack, or network cards. Tests without such a need are in `make test-all` only.
 _TESTS: Final = (
     *("vm/test_vrf", "node/test_dummy", "node/test_ipvlan", "node/test_vlan", "node/test_sublinks"),
+    "node/test_agent_subnets",
     *(
         f"node/test_conf::test_a_list_gives_a_pod_its_network_and_takes_it_back[served-{each}-1.1.0]"
         for each in ("51-ipvlan", "52-vlan", "55-dummy", "65-vrf")

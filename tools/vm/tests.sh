@@ -30,7 +30,7 @@ mount -t cgroup2 cgroup2 /sys/fs/cgroup
 mkdir -p /var/lib/cni
 mount -t tmpfs -o mode=0755 tmpfs /var/lib/cni
 
-modprobe --all bridge veth nf_tables 8021q dummy ipvlan macvlan vrf tun ifb sch_tbf sch_htb sch_ingress cls_u32 act_mirred \
+modprobe --all bridge veth vxlan nf_tables 8021q dummy ipvlan macvlan vrf tun ifb sch_tbf sch_htb sch_ingress cls_u32 act_mirred \
     sctp virtio_net e1000
 [ -e /dev/net/tun ] || mknod -m 0666 /dev/net/tun c 10 200 # there is no udev
 hostname vm
