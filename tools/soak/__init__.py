@@ -1,1 +1,1 @@
-"""Plugins that signals end, at random moments and at each system call; workers that live long; and their leftovers."""
+"""Plugins and agents that signals end, at random moments and at each system call; long lives; and the leftovers."""

@@ -1,4 +1,4 @@
-"""End ADDs and DELs by signals, and let workers live: `python -m tools.soak [OPTION...]`.
+"""End ADDs, DELs and agents by signals, and let workers live: `python -m tools.soak [OPTION...]`.
 
 Run as root; only nodes made for it are touched.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from harness.conformance.engine.chaos import PointUnit
+from tools.soak.agents import kill_agents
 from tools.soak.connections import connect_often
 from tools.soak.kills import kill
 from tools.soak.long_life import live
@@ -30,6 +31,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--kills", type=int, default=200, help="of workers and launchers, by SIGKILL  [%(default)s]")
     parser.add_argument("--cycles", type=int, default=3000, help="of ADD, CHECK and DEL through workers  [%(default)s]")
     parser.add_argument("--connections", type=int, default=10_000, help="of one pod to one network  [%(default)s]")
+    parser.add_argument("--agents", type=int, default=500, help="ended by SIGKILL  [%(default)s]")
     parser.add_argument("--jobs", type=int, default=2, help="nodes at once  [%(default)s]")
     parser.add_argument("--root", type=Path, default=ROOT, help="the checkout whose plugins are ended  [%(default)s]")
     options = parser.parse_args(arguments)
@@ -42,7 +44,7 @@ def main(arguments: list[str]) -> int:
             _print(_row(tally))  # at once: the next one may take an hour
             for fault in (*tally.left, *tally.left_for_good):
                 sys.stderr.write(f"{wanted.kind} {wanted.verb} {fault}\n")
-    faults = _killed(options) + _lived(options) + _connected(options)
+    faults = _killed(options) + _lived(options) + _connected(options) + _followed(options)
     return int(bool(faults) or any(tally.left or tally.left_for_good for tally in tallies))
 
 
@@ -79,6 +81,17 @@ def _connected(options: Namespace) -> list[str]:
         left = connect_often(Path(folder), options.root.resolve(), options.connections)
     sys.stdout.write(f"{options.connections} connections of one pod left {len(left)} things\n")
     return _told(left)
+
+
+def _followed(options: Namespace) -> list[str]:
+    if not options.agents:
+        return []
+    with TemporaryDirectory(prefix="cni-harness-soak-") as folder:
+        outcome = kill_agents(Path(folder), options.root.resolve(), options.agents, options.seed)
+    seconds = f"at most {outcome.slowest:.2f} s after a start, {outcome.slowest_loss:.2f} s after a loss"
+    counts = f"{outcome.lives} starts and {outcome.losses} losses were looked at"
+    sys.stdout.write(f"{outcome.kills} agents killed: {counts}: {len(outcome.left)} stale or missing; {seconds}\n")
+    return _told(outcome.left)
 
 
 def _told(faults: list[str]) -> list[str]:
