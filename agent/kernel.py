@@ -168,13 +168,16 @@ class Kernel:
         for left in addresses - set(tunnel.addresses):
             yield Change("-", f"address {left} dev {TUNNEL}", (_delete_address(ifindex, left),))
         listed = list_neighbours(self._rtnl, AF_BRIDGE, ifindex=ifindex) if ifindex else []
-        ends = {each.lladdr: each.dst for each in listed if each.dst is not None}
-        for mac, end in (item for each in plan.ways.values() for item in each.ends.items()):
-            if (present := ends.pop(mac, None)) != end:
-                sign = "+" if present is None else "~"
-                yield Change(sign, f"fdb {mac} dev {TUNNEL} dst {end}", (set_forwarding(ifindex, mac, end),))
+        known = {each.lladdr: each.dst for each in listed if each.dst is not None}
+        ends = {mac: end for each in plan.ways.values() for mac, end in each.ends.items()}
         for mac, end in ends.items():
-            yield Change("-", f"fdb {mac} dev {TUNNEL} dst {end}", (delete_forwarding(ifindex, mac, end),))
+            if known.get(mac) != end:
+                sign = "~" if mac in known else "+"
+                yield Change(sign, f"fdb {mac} dev {TUNNEL} dst {end}", (set_forwarding(ifindex, mac, end),))
+        # The address of zeros, and that of a group, may have several ends. The agent gives them none.
+        for _, left, mac, *_ in listed:
+            if left is not None and mac not in ends:
+                yield Change("-", f"fdb {mac} dev {TUNNEL} dst {left}", (delete_forwarding(ifindex, mac, left),))
         listed = list_neighbours(self._rtnl, 0, ifindex=ifindex) if ifindex else []
         macs = {each.dst: each.lladdr for each in listed if each.state & NUD_PERMANENT and each.dst is not None}
         for address, mac in (item for each in plan.ways.values() for item in each.neighbours.items()):

@@ -173,6 +173,14 @@ DAMAGES = {
         ["bridge", "fdb", "replace", tunnel_mac("node-1"), "dev", TUNNEL, "dst", "192.0.2.9", "self", "permanent"],
         [f"~ fdb {tunnel_mac('node-1')} dev {TUNNEL} dst 192.0.2.2"],
     ),
+    "ends of all addresses": (
+        [
+            "sh",
+            "-c",
+            f"for end in 8 9; do bridge fdb append 00:00:00:00:00:00 dev {TUNNEL} dst 192.0.2.$end self permanent; done",
+        ],
+        [f"- fdb 00:00:00:00:00:00 dev {TUNNEL} dst 192.0.2.{end}" for end in (8, 9)],
+    ),
     # With the last IPv4 address of a link, the kernel removes its IPv4 routes and neighbours.
     "address": (
         ["ip", "address", "del", "10.244.0.0/32", "dev", TUNNEL],
