@@ -1,11 +1,12 @@
 """The agent of one node: it follows the cluster's nodes, and keeps the kernel as planned."""
 
 import struct
+import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable
 from contextlib import ExitStack, closing
 from socket import AF_BRIDGE
-from typing import Final
+from typing import Final, NamedTuple
 
 from agent.kernel import PROTOCOL, Difference, Kernel, is_within, sign_of_link
 from agent.options import Options
@@ -33,8 +34,27 @@ _FAMILY_AND_IFINDEX: Final = struct.Struct("=B3xi")
 """The beginning of struct ifinfomsg, ifaddrmsg and ndmsg."""
 
 
+class Tally(NamedTuple):
+    """What an agent has done; times are seconds since 1970, 0 for never."""
+
+    comparisons: int = 0
+    compared: float = 0.0
+    changes: int = 0
+    changed: float = 0.0
+
+    def after(self, changes: int, *, compared: bool) -> "Tally":
+        """Return the tally after so many changes more, with or without a comparison of all state."""
+        now = time.time()
+        return Tally(
+            self.comparisons + compared,
+            now if compared else self.compared,
+            self.changes + changes,
+            now if changes else self.changed,
+        )
+
+
 class Agent(Closing):
-    """Routes and tunnels of one node. Not to be shared between threads."""
+    """Routes and tunnels of one node. Not to be shared between threads, but for `plan`, `problems` and `tally`."""
 
     def __init__(
         self, options: Options, namespace: Namespace | None = None, say: Callable[[str], object] = lambda _: None
@@ -50,6 +70,7 @@ class Agent(Closing):
             self._monitor = on_failure.enter_context(closing(ChangeMonitor(namespace)))
             self._surroundings = Surroundings(options, namespace)
             on_failure.pop_all()
+        self.tally = Tally()
         self._found: list[str] = []
         self._plan: Plan | None = None
         self._peers: dict[str, Peer] = {}
@@ -111,9 +132,15 @@ class Agent(Closing):
         is_known = self.options.node in judgement.peers
         difference = self._kernel.apply(plan) if is_known else Difference("", [], [])
         self._set_plan(plan, judgement)
-        self._found = difference.problems
-        if is_known:
-            self._found += self._surroundings.apply(plan, self._say)
+        changes = [str(each) for each in difference.changes]
+
+        def note(step: str) -> None:
+            changes.append(step)
+            self._say(step)
+
+        found = self._surroundings.apply(plan, note) if is_known else []
+        self._found = [*difference.problems, *found]
+        self.tally = self.tally.after(len(changes) + bool(difference.tunnel), compared=True)
         return difference
 
     def follow(self, judgement: Judgement, changed: Collection[str]) -> None:
@@ -137,6 +164,7 @@ class Agent(Closing):
             self.reconcile(judgement)
             return
         self._set_plan(after, judgement)
+        self.tally = self.tally.after(len(new), compared=False)
         if any(self._kernel.change_ways(plan.ways.get(name), each) for name, each in new.items()):
             self.reconcile(judgement)
 

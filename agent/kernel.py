@@ -167,17 +167,24 @@ class Kernel:
                 yield Change("+", f"address {interface} dev {TUNNEL}", (add_address(ifindex, interface, nodad=True),))
         for left in addresses - set(tunnel.addresses):
             yield Change("-", f"address {left} dev {TUNNEL}", (_delete_address(ifindex, left),))
+        yield from self._forwarding_changes(plan, ifindex)
+        yield from self._neighbour_changes(plan, ifindex)
+
+    def _forwarding_changes(self, plan: Plan, ifindex: int) -> Iterator[Change]:
         listed = list_neighbours(self._rtnl, AF_BRIDGE, ifindex=ifindex) if ifindex else []
-        known = {each.lladdr: each.dst for each in listed if each.dst is not None}
+        known = {(each.lladdr, each.dst) for each in listed if each.dst is not None}
+        macs = {mac for mac, _ in known}
         ends = {mac: end for each in plan.ways.values() for mac, end in each.ends.items()}
         for mac, end in ends.items():
-            if known.get(mac) != end:
-                sign = "~" if mac in known else "+"
+            if (mac, end) not in known:
+                sign = "~" if mac in macs else "+"
                 yield Change(sign, f"fdb {mac} dev {TUNNEL} dst {end}", (set_forwarding(ifindex, mac, end),))
         # The address of zeros, and that of a group, may have several ends. The agent gives them none.
-        for _, left, mac, *_ in listed:
-            if left is not None and mac not in ends:
+        for mac, left in known:
+            if mac not in ends:
                 yield Change("-", f"fdb {mac} dev {TUNNEL} dst {left}", (delete_forwarding(ifindex, mac, left),))
+
+    def _neighbour_changes(self, plan: Plan, ifindex: int) -> Iterator[Change]:
         listed = list_neighbours(self._rtnl, 0, ifindex=ifindex) if ifindex else []
         macs = {each.dst: each.lladdr for each in listed if each.state & NUD_PERMANENT and each.dst is not None}
         for address, mac in (item for each in plan.ways.values() for item in each.neighbours.items()):

@@ -13,11 +13,11 @@ from pathlib import Path
 from socket import AF_INET, AF_INET6
 from typing import Any, Final, NamedTuple
 
-from agent.masquerade import TABLE, MasqueradeTable
 from agent.network_list import TemplateError, lists_before, network_list
 from agent.options import Options
 from agent.plan import Plan
 from firewall.admission import refuses_forwarding
+from firewall.cluster_masquerade import TABLE, MasqueradeTable
 from firewall.tables import Tables
 from netlink.namespace import Namespace, entered, open_namespace
 from netlink.netfilter import Netfilter

@@ -20,7 +20,8 @@ from netlink.nftables import NftChain, NftTable
 
 _TABLE: Final = "cni_harness_masquerade"
 _HOOK = Hook("nat", 4, 100)  # NF_INET_POST_ROUTING; priority srcnat
-_MULTICAST: dict[int, Network] = {4: IPv4Network("224.0.0.0/4"), 6: IPv6Network("ff00::/8")}
+MULTICAST: dict[int, Network] = {4: IPv4Network("224.0.0.0/4"), 6: IPv6Network("ff00::/8")}
+"""By the version of IP."""
 _SUBNET, _EXCEPT = "subnet-", "except-"
 """Beginnings of the names of a subnet's map, counter and chain, and of the set of exceptions."""
 _DIGEST_LENGTH: Final = 12
@@ -217,7 +218,7 @@ class Subnets:
             if chain and chain.hook != _HOOK:
                 transaction.delete_chain(name)
             transaction.add_chain(name, _HOOK)
-            outside = [*destination_outside(_MULTICAST[version], subnet.network)]
+            outside = [*destination_outside(MULTICAST[version], subnet.network)]
             if subnet.digest:
                 self._restore_exceptions(transaction, subnet, exceptions.get(subnet.digest, ()))
                 outside += [*destination_address(version), *matched(subnet.exceptions, absent=True)]

@@ -17,14 +17,16 @@ from harness.files import LockHeldError, locked
 from harness.output import TextTable, emit, say, say_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from agent.agent import Agent
     from agent.options import Options
     from agent.peers import Judgement, Network
     from agent.sources import NodeSource
+    from harness.http_server import AddressHttpServer, UnixHttpServer
 
 _LIST: Final = "10-cni-harness-agent.conflist"
+_SOCKET: Final = "agent.sock"
 _DIFFERENCES, _TROUBLE = 1, 2
 _WAIT: Final = 60.0
 """Seconds in which --once and --dry-run wait for the Nodes."""
@@ -66,7 +68,7 @@ def _networks_option(name: str, words: str) -> "Callable[[Callable[..., int]], C
         "agent down": "Take back what the agent made",
     },
 )
-@click.argument("action", type=click.Choice(["run", "down"]), default="run")
+@click.argument("action", type=click.Choice(["run", "status", "down"]), default="run")
 @click.option("--node-name", metavar="NAME", help="This node's Node.  [default: --node, or the host's name]")
 @click.option(
     "--manifests", type=click.Path(path_type=Path), metavar="DIR|FILE", help="Nodes in files, which are watched."
@@ -98,6 +100,7 @@ def _networks_option(name: str, words: str) -> "Callable[[Callable[..., int]], C
 )
 @click.option("--no-list", is_flag=True, help="Write no network list.")
 @click.option("--accept-ra", is_flag=True, help="Keep the routes of router advertisements while IPv6 is forwarded.")
+@click.option("--metrics", metavar="ADDRESS", help="Serve metrics to Prometheus there: 127.0.0.1:9471, [::]:9471.")
 @click.option("--once", is_flag=True, help="End as soon as the node's state is as planned.")
 @click.option("--dry-run", is_flag=True, help="Show the differences (+ - ~), change nothing; exit code 1 if any.")
 def command(
@@ -115,6 +118,7 @@ def command(
     template: Path | None,
     no_list: bool,
     accept_ra: bool,
+    metrics: str | None,
     once: bool,
     dry_run: bool,
 ) -> int:
@@ -125,7 +129,9 @@ def command(
     range is known and its routes stand, the network list 10-cni-harness-agent.conflist is written into --conf-dir.
 
     What differs from that is put right within a second. Ranges that overlap, or that no pod may have, are refused with
-    a line on stderr; so is each other problem told. Everything stays when the agent ends; `down` takes it back.
+    a line on stderr; so is each other problem told. Everything stays when the agent ends.
+
+    `status` shows the ways to all nodes, as the running agent has them. `down` takes back what the agent made.
     """
     from agent.options import TEMPLATE, Options
     from agent.plan import Backend
@@ -146,6 +152,9 @@ def command(
         template=template or TEMPLATE,
         state_dir=folder,
     )
+    if action == "status":
+        _show_status(settings, folder / _SOCKET)
+        return 0
     with ExitStack() as stack:
         if not dry_run:
             try:
@@ -159,6 +168,8 @@ def command(
         source = stack.enter_context(closing(_source(manifests, kubeconfig, apiserver)))
         if once or dry_run:
             return _do_once(settings, agent, source, dry_run=dry_run)
+        for server in _servers(folder, metrics, agent, source):
+            stack.enter_context(closing(server))
         _serve(agent, source)
     return 0
 
@@ -224,6 +235,57 @@ def _judgement(options: "Options", source: "NodeSource") -> "Judgement":
         select.select([waited_for] if waited_for is not None else [], [], [], 1.0)
         source.poll()
     return judge(nodes, options.node, options.cluster_cidrs)
+
+
+def _servers(
+    folder: Path, metrics: str | None, agent: "Agent", source: "NodeSource"
+) -> "Iterator[UnixHttpServer | AddressHttpServer]":
+    """Yield the server of `agent status`, and that of metrics if it has an address. Raises UsageError."""
+    import json
+
+    from harness.cli.agent_status import metrics_of, status_of
+    from harness.http_server import JSON, AddressHttpServer, Answer, UnixHttpServer
+    from harness.locations import own_version
+
+    version = own_version()
+
+    def answer(path: str) -> Answer | None:
+        if path == "/metrics":
+            return Answer(metrics_of(agent, source, version), "text/plain; version=0.0.4; charset=utf-8")
+        return Answer("ok") if path == "/healthz" else None
+
+    def status(path: str) -> Answer | None:
+        return Answer(json.dumps(status_of(agent, source)), JSON) if path == "/status" else answer(path)
+
+    yield UnixHttpServer(folder / _SOCKET, status)
+    if metrics is not None:
+        try:
+            yield AddressHttpServer(metrics, answer)
+        except ValueError as error:
+            raise click.UsageError(f"--metrics {metrics}: {error}") from None
+        except OSError as error:
+            raise _TroubleError(f"--metrics {metrics}: {error.strerror}") from None
+
+
+def _show_status(settings: Settings, path: Path) -> None:
+    """Ask the agent that runs on the node. Raises ClickException if none does."""
+    import json
+
+    from harness.http_server import get
+
+    try:
+        status = json.loads(get(path, "/status"))
+    except (FileNotFoundError, ConnectionRefusedError):
+        raise click.ClickException("no agent runs on this node") from None
+    rows = [
+        [peer["name"], route["to"], route["way"], route["via"], route.get("end", "")]
+        for peer in status["peers"]
+        for route in peer["routes"]
+    ]
+    settings.emit(status, TextTable(("NODE", "PODS", "WAY", "GATEWAY", "TUNNEL'S END"), rows))
+    if settings.is_table:
+        for problem in status["problems"]:
+            say(problem)
 
 
 def _serve(agent: "Agent", source: "NodeSource") -> None:

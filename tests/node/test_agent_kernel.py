@@ -15,6 +15,8 @@ from tests.nodes import Node, veth_between
 
 pytestmark = pytest.mark.sudo
 
+ZEROS = "00:00:00:00:00:00"
+
 
 class Member(NamedTuple):
     """A node of a cluster of two, and its number, 0 or 1."""
@@ -177,9 +179,9 @@ DAMAGES = {
         [
             "sh",
             "-c",
-            f"for end in 8 9; do bridge fdb append 00:00:00:00:00:00 dev {TUNNEL} dst 192.0.2.$end self permanent; done",
+            f"for end in 8 9; do bridge fdb append {ZEROS} dev {TUNNEL} dst 192.0.2.$end self permanent; done",
         ],
-        [f"- fdb 00:00:00:00:00:00 dev {TUNNEL} dst 192.0.2.{end}" for end in (8, 9)],
+        [f"- fdb {ZEROS} dev {TUNNEL} dst 192.0.2.{end}" for end in (8, 9)],
     ),
     # With the last IPv4 address of a link, the kernel removes its IPv4 routes and neighbours.
     "address": (

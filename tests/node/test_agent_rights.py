@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from agent.kernel import PROTOCOL
-from agent.masquerade import TABLE
 from agent.plan import TUNNEL
+from firewall.cluster_masquerade import TABLE
 from tests.cli import ROOT
 from tests.nodes import Node, until, veth_between
 

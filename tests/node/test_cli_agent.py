@@ -1,17 +1,23 @@
 """`cni-harness agent` on two nodes: routes, forwarding, masquerading and the network list, made and taken back."""
 
 import json
+import re
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent.kernel import PROTOCOL
-from agent.masquerade import TABLE
 from agent.plan import TUNNEL
+from firewall.cluster_masquerade import TABLE
+from netlink.namespace import entered, open_namespace
 from tests.cli import ROOT
 from tests.nodes import HANG, Node, until, veth_between
 
@@ -194,9 +200,10 @@ def test_a_running_agent_follows_manifests_and_tells_each_problem_once(pair: Pai
 
 
 WRONG = {
-    "no such Node": (["--node-name=node-9"], "Node node-9: there is no such Node"),
+    "no such Node": (["--node-name=node-9", "--once"], "Node node-9: there is no such Node"),
     "a range that is none": (["--cluster-cidr=10.244.0.1/16"], "'10.244.0.1/16' is no network"),
     "two sources": (["--kubeconfig=/dev/null"], "--manifests excludes --kubeconfig"),
+    "no address for metrics": (["--metrics=localhost:http"], "--metrics localhost:http: "),
     "no manifests": (["--manifests=/none"], "--manifests /none: No such file or directory"),
 }
 
@@ -206,7 +213,7 @@ def test_wrong_options_end_with_2_and_change_nothing(pair: Pair, case: str) -> N
     before = pair.nodes[0].state()
     options, message = WRONG[case]
 
-    ended = pair.agent(0, *options, "--once", check=False)
+    ended = pair.agent(0, *options, check=False)
 
     assert ended.returncode == 2
     assert message in ended.stderr
@@ -281,3 +288,62 @@ def test_a_list_that_runtimes_take_first_is_named(pair: Pair) -> None:
     (pair.list_of(0).parent / "05-other.conflist").write_text("{}")
 
     assert f"05-other.conflist, which comes before {LIST}" in pair.agent(0, "--once").stderr
+
+
+def test_status_shows_the_ways_of_the_running_agent(pair: Pair) -> None:
+    pair.write(2, podCIDRs=["10.244.0.0/26"])
+    options = [f"--manifests={pair.manifests}", "--node-name=node-0"]
+    with pair.nodes[0].background(pair.words(0, "agent", *options)):
+        until(lambda: pair.list_of(0).exists())
+
+        shown = json.loads(pair.run(0, "agent", "status", "-o", "json").stdout)
+        table = pair.run(0, "agent", "status")
+
+    [one, _] = shown["peers"]
+    assert one == {
+        "name": "node-1",
+        "routes": [
+            {"to": "10.244.1.0/24", "via": "192.0.2.2", "way": "direct"},
+            {"to": "fd00:10:244:1::/64", "via": "2001:db8::2", "way": "direct"},
+        ],
+        "problems": [],
+    }
+    assert (shown["node"], shown["backend"], shown["mtu"]) == ("node-0", "auto", 1450)
+    assert shown["problems"] == ["Node node-2: podCIDR '10.244.0.0/26' overlaps 10.244.0.0/24 of Node node-0"]
+    assert shown["changes"] >= 4
+    assert shown["lastChange"] <= shown["lastComparison"]
+    assert "node-1  10.244.1.0/24       direct  192.0.2.2" in table.stdout
+    assert "overlaps" in table.stderr
+    gone = pair.run(0, "agent", "status", check=False)
+    assert (gone.returncode, gone.stderr) == (1, "Error: no agent runs on this node\n")
+
+
+METRIC = re.compile(r'(\w+)(?:\{(\w+="[^"]*")\})? ([0-9.e+]+)')
+
+
+def test_metrics_are_in_prometheus_format_and_a_client_that_hangs_holds_up_no_other(pair: Pair) -> None:
+    options = [f"--manifests={pair.manifests}", "--node-name=node-0", "--metrics=[::1]:9471", "--backend=vxlan"]
+    with pair.nodes[0].background(pair.words(0, "agent", *options)):
+        until(lambda: pair.list_of(0).exists())
+        with open_namespace(pair.nodes[0].path) as namespace, ExitStack() as stack:
+            with entered(namespace):
+                for _ in range(8):
+                    hanging = stack.enter_context(socket.create_connection(("::1", 9471)))
+                    hanging.sendall(b"GET /metr")
+                client = HTTPConnection("::1", 9471, timeout=HANG)
+                stack.callback(client.close)
+                client.connect()
+            client.request("GET", "/metrics")
+            answer = client.getresponse()
+            text = answer.read().decode()
+    assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    lines = text.splitlines()
+    helped = [line.split()[2] for line in lines if line.startswith("# HELP ")]
+    typed = [line.split()[2] for line in lines if line.startswith("# TYPE ")]
+    values = {found.group(1, 2): float(found[3]) for line in lines if (found := METRIC.fullmatch(line))}
+    assert helped == typed == list(dict.fromkeys(name for name, _ in values))
+    assert len(values) == len(lines) - len(helped) - len(typed)
+    assert values["cni_harness_agent_peers", None] == 1
+    assert values["cni_harness_agent_routes", 'way="tunnel"'] == 2
+    assert values["cni_harness_agent_changes_total", None] >= 6
+    assert abs(values["cni_harness_agent_last_comparison_timestamp_seconds", None] - time.time()) < HANG

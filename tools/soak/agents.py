@@ -18,9 +18,9 @@ from tempfile import TemporaryFile
 from typing import Any, Final, NamedTuple
 
 from agent.kernel import PROTOCOL
-from agent.masquerade import TABLE
 from agent.peers import tunnel_mac
 from agent.plan import TUNNEL
+from firewall.cluster_masquerade import TABLE
 from harness.runtime.node import Node
 
 _COMMAND: Final = (sys.executable, "-m", "harness.cli.main", "agent", "--node-name", "node-0")

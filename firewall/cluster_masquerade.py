@@ -1,4 +1,4 @@
-"""Masquerading of pods' packets that leave the cluster, in a table of the agent's own.
+"""Masquerading of pods' packets that leave the cluster, in a table of the node's agent.
 
     table inet cni_harness_agent {
         chain postrouting {
@@ -10,12 +10,10 @@
 One rule for each range of this node. The comment has a hash of the whole rule, so that a comparison needs no decoding.
 """
 
-import ipaddress
-from collections.abc import Iterable, Sequence
-from hashlib import sha256
-from typing import Final
-
-from agent.peers import Network
+from fast_stdlib.hashing import sha256
+from fast_stdlib.typing import Final, Iterable, Sequence
+from firewall.masquerade_table import MULTICAST
+from firewall.tables import Network
 from netlink.netfilter import Netfilter
 from netlink.nft_expressions import destination_outside, masquerading, source_within
 from netlink.nft_transaction import Hook
@@ -25,10 +23,6 @@ from netlink.nftables import NftTable
 TABLE: Final = "cni_harness_agent"
 _CHAIN: Final = "postrouting"
 _HOOK: Final = Hook("nat", 4, 100)  # NF_INET_POST_ROUTING; priority srcnat
-_MULTICAST: Final[dict[int, Network]] = {
-    4: ipaddress.IPv4Network("224.0.0.0/4"),
-    6: ipaddress.IPv6Network("ff00::/8"),
-}
 
 
 class MasqueradeTable:
@@ -41,7 +35,7 @@ class MasqueradeTable:
     def sign(self, ranges: Iterable[Network], kept: Sequence[Network]) -> str:
         """Compare the table with the rules for `ranges`, whose packets to `kept` keep their source address.
 
-        Return `+`, `-` or `~` as of `agent.kernel.Change`, or "" if it is as planned.
+        Return `+`, `-` or `~` (missing, left over, with other rules), or "" if it is as planned.
         """
         wanted = [_comment(each, kept) for each in ranges]
         if self._table.uses() is None:
@@ -63,7 +57,7 @@ class MasqueradeTable:
             transaction.add_table()
             transaction.add_chain(_CHAIN, _HOOK)
         for each in ranges:
-            outside = [*(other for other in kept if other.version == each.version), _MULTICAST[each.version]]
+            outside = [*(other for other in kept if other.version == each.version), MULTICAST[each.version]]
             rule = [*destination_outside(*outside), *source_within(each), *masquerading()]
             transaction.add_rule(_CHAIN, rule, _comment(each, kept))
         self._table.commit(transaction, doing=f"replace table {TABLE}")
