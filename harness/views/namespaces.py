@@ -55,12 +55,16 @@ class NamespaceView:
 
 
 def read_namespaces(
-    node: Node, known: Iterable[KnownAttachment], *others: tuple[Node, Sequence[KnownAttachment]]
+    node: Node,
+    known: Iterable[KnownAttachment],
+    *others: tuple[Node, Sequence[KnownAttachment]],
+    is_whole: bool = False,
 ) -> dict[str, NamespaceView]:
     """Return the node's namespace, labelled "node", then the attachments', then further ones at the ends of its links.
 
-    With `others`, nodes with their attachments, also theirs, and those between the nodes. Then a node's label is its
-    name, and a pod's is `NODE/POD`. Namespaces that are gone are left out. Raises NetlinkError, OSError.
+    With `others`, nodes with their attachments, also theirs, and those between the nodes; if `is_whole`, also those
+    beside them, such as other nodes on a switch. Then a node's label is its name, and a pod's is `NODE/POD`.
+    Namespaces that are gone are left out. Raises NetlinkError, OSError.
     """
     with ExitStack() as stack:
         opened = _Opened(stack)
@@ -75,7 +79,7 @@ def read_namespaces(
                 if attachment.netns and (added := opened.add(label, attachment.netns, node=here)) is not None:
                     opened.views[added].attachments.append(attachment)
         if opened.views:
-            opened.add_between()
+            opened.add_between(is_whole=is_whole)
             opened.connect()
         return opened.views
 
@@ -106,8 +110,12 @@ class _Opened:
         self._labels[namespace.identity] = label
         return label
 
-    def add_between(self) -> None:
-        """Add the unknown namespaces that links of the nodes lead to; with several nodes, on until their ways meet."""
+    def add_between(self, *, is_whole: bool) -> None:
+        """Add the unknown namespaces that links of the nodes lead to; with several nodes, on until their ways meet.
+
+        If `is_whole`, the links of the namespaces where they meet are followed, too.
+        """
+        is_last = not is_whole
         nodes = [label for label, view in self.views.items() if view.node == label]
         reached = {node: {node} for node in nodes}
         last = {node: {node} for node in nodes}
@@ -117,7 +125,9 @@ class _Opened:
                 last[node] = {label for label in found - reached[node] if not self.views[label].attachments}
                 reached[node] |= found
             if set.intersection(*reached.values()):
-                return
+                if is_last:
+                    return
+                is_last = True
 
     def _add_neighbours(self, label: str) -> set[str]:
         """Return the namespaces that links of a namespace lead to; unknown ones are added."""

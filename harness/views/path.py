@@ -48,6 +48,9 @@ def find_path(namespaces: PathNamespaces, origin: PathNamespace, packet: Packet,
     """
     walk = _Walk(namespaces, packet, size)
     end = walk.follow(origin)
+    if end.verdict in {"leaves", "unsure"} and namespaces.read_on():
+        walk = _Walk(namespaces, packet, size)
+        end = walk.follow(namespaces.places[origin.label])
     walk.tell(end.place, "end", f"{end.verdict}: {end.reason}")
     mtu, mtu_at = min(walk.mtus, default=(0, ""))
     return PathResult(tuple(walk.hops), end.verdict, end.place, end.reason, walk.packet, mtu, mtu_at, tuple(walk.rules))

@@ -31,12 +31,31 @@ class PathNamespaces:
         Raises NetlinkError, OSError.
         """
         self._stack = ExitStack()
-        self.nodes = [each.name or NODE for each, _ in ((node, known), *others)] if others else [NODE]
+        self._known = (node, known), *others
+        self._may_read_on = bool(others)
+        self.nodes = [each.name or NODE for each, _ in self._known] if others else [NODE]
         """The labels of the nodes."""
         self.places: dict[str, PathNamespace] = {}
+        self._read(is_whole=False)
+
+    def read_on(self) -> bool:
+        """Read again, with the namespaces beside the way between nodes; False if there is nothing more to read.
+
+        Raises NetlinkError, OSError.
+        """
+        if not self._may_read_on:
+            return False
+        self._may_read_on = False
+        self.close()
+        self._read(is_whole=True)
+        return True
+
+    def _read(self, *, is_whole: bool) -> None:
+        (node, known), *others = self._known
+        self.places = {}
         with ExitStack() as on_failure:
             on_failure.callback(self.close)
-            for label, view in read_namespaces(node, known, *others).items():
+            for label, view in read_namespaces(node, known, *others, is_whole=is_whole).items():
                 namespace = self._stack.enter_context(open_namespace(view.path))
                 self.places[label] = PathNamespace(view, namespace, self._stack.enter_context(Rtnl(namespace)))
             on_failure.pop_all()

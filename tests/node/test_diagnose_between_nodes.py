@@ -73,6 +73,14 @@ DAMAGES = {
         "tunnel-route-missing",
         "no route leads to 192.0.2.2, an end of cni-vxlan",
     ),
+    "routes of another agent": Damage(
+        DIRECT,
+        "ip link add flannel.1 mtu 1450 type vxlan id 1 dstport 8472 local 192.0.2.1 nolearning;"
+        "ip link set flannel.1 up; bridge fdb append 02:00:00:00:00:09 dev flannel.1 dst 192.0.2.2",
+        "ip link del flannel.1",
+        "tunnel-route-missing",
+        "no route leads to 192.0.2.2, an end of flannel.1 (MAC 02:00:00:00:00:09)",
+    ),
     "tunnel down": Damage(TUNNELLED, f"ip link set {TUNNEL} down", "", "tunnel-down", f"{TUNNEL}, the tunnel to"),
     "MTU of the tunnel": Damage(
         TUNNELLED, "ip link set uplink0 mtu 1400", "ip link set uplink0 mtu 1500", "mtu-between-nodes", "has MTU 1450"
@@ -121,6 +129,16 @@ def test_a_fault_between_nodes_is_named_and_no_other(by_way: dict[str, TwoNodes]
     assert {each.check for each in faults} == {damage.check}, faults
     assert any(damage.words in each.what for each in faults), faults
     assert all(each.cause and each.remedy for each in faults)
+
+
+def test_a_fault_of_the_nodes_own_pods_and_of_others_is_told_once(by_way: dict[str, TwoNodes]) -> None:
+    nodes = by_way[DIRECT]
+    nodes.nodes[0].run(["sysctl", "-qw", "net.ipv4.ip_forward=0"])
+
+    faults = nodes.diagnose(0)
+    nodes.nodes[0].run(["sysctl", "-qw", "net.ipv4.ip_forward=1"])
+
+    assert [(each.check, each.subject) for each in faults] == [("forwarding-off", "net.ipv4.ip_forward")]
 
 
 @pytest.mark.parametrize("backend", [Backend.HOST_GW, Backend.VXLAN])

@@ -270,26 +270,29 @@ def test_the_command_line_follows_packets_to_another_node(by_way: dict[str, TwoN
     one, other = nodes.clis
 
     document = one.json("path", "pod0", "pod1", "--to-node", other.node, "-6", "--size", "1400")
-    lost = one.run("path", "pod0", "pod9", "--to-node", other.node, check=False)
+    lost = one.run("path", "pod0", "pod0", "--to-node", other.node, check=False)
 
     assert (document["verdict"], document["place"]) == ("delivered", f"{other.node}/pod1")
     assert document["destination"] == nodes.address(1, 6)
     assert json.dumps(document["hops"]).count('"step": "tunnel"') == 2
-    assert f"there is no pod default/pod9 on node {other.node}" in lost.stderr
+    assert f"there is no pod default/pod0 on node {other.node}" in lost.stderr
     assert "there is no node none" in one.run("path", "pod0", "pod1", "--to-node", "none", check=False).stderr
 
 
-def test_a_switch_and_a_router_between_nodes_are_found(
+def test_switches_and_a_router_between_nodes_are_found(
     tmp_path: Path, direct_bin_dir: Path, make_node: Callable[[], Node]
 ) -> None:
-    switch, router = make_node(), make_node()
+    near, router, far, third = (make_node() for _ in range(4))
 
     def connect(one: Node, other: Node) -> list[tuple[str, ...]]:
-        link(one, "uplink0", switch, "port0", "192.0.2.1/24")
-        link(router, "near0", switch, "port1", "192.0.2.254/24")
-        link(other, "uplink0", router, "far0", "198.51.100.2/24", "198.51.100.254/24")
-        for words in ("add br0 type bridge", "set br0 up", "set port0 master br0", "set port1 master br0"):
-            switch.run(["ip", "link", *words.split()])
+        link(one, "uplink0", near, "port0", "192.0.2.1/24")
+        link(router, "near0", near, "port1", "192.0.2.254/24")
+        link(third, "uplink0", near, "port2", "192.0.2.3/24")
+        link(router, "far0", far, "port0", "198.51.100.254/24")
+        link(other, "uplink0", far, "port1", "198.51.100.2/24")
+        for switch, ports in ((near, 3), (far, 2)):
+            members = "".join(f"; ip link set port{number} master br0" for number in range(ports))
+            switch.run(["sh", "-ec", f"ip link add br0 type bridge; ip link set br0 up{members}"])
         router.run(["sysctl", "-qw", "net.ipv4.ip_forward=1"])
         one.run(["ip", "route", "add", "198.51.100.0/24", "via", "192.0.2.254"])
         other.run(["ip", "route", "add", "192.0.2.0/24", "via", "198.51.100.254"])
@@ -304,13 +307,18 @@ def test_a_switch_and_a_router_between_nodes_are_found(
         router.run(["sysctl", "-qw", "net.ipv4.ip_forward=0"])
         lost = nodes.path()
         assert not nodes.is_answered(wait=0.2)
+        router.run(["ip", "link", "set", "near0", "down"])
+        down = nodes.path()
 
     assert result.verdict == "delivered"
     places = list(dict.fromkeys(hop.place for hop in result.hops))
-    assert places == [f"{one}/pod0", one, switch.name, router.name, other, f"{other}/pod1"]
+    assert places == [f"{one}/pod0", one, near.name, router.name, far.name, other, f"{other}/pod1"]
     assert (smaller.mtu, smaller.mtu_at) == (1350, f"far0 in {router.name}, less 50 for the tunnel")
     assert (lost.verdict, lost.place) == ("dropped", router.name)
     assert lost.reason == f"net.ipv4.conf.near0.forwarding is 0 (packet of the tunnel {TUNNEL})"
+    # The third host was read too, so no packet may have left to it.
+    assert (down.verdict, down.place) == ("dropped", one)
+    assert f"no host behind uplink0 has 192.0.2.254 (near0 in {router.name} is down)" in down.reason
 
 
 def link(one: Node, ifname: str, other: Node, other_ifname: str, *addresses: str) -> None:
