@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -107,7 +108,11 @@ def _agents(layout: Layout, state_dir: Path) -> Iterator[Agent]:
             state_dir=node.folder / "agent",
         )
         with open_namespace(str(node.netns)) as namespace:
-            yield Agent(options, namespace)
+            yield Agent(options, namespace, partial(_say_of, place.name))
+
+
+def _say_of(node: str, change: str) -> None:
+    say(f"{node}: {change}")
 
 
 @contextmanager
