@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _LIST: Final = "10-cni-harness-agent.conflist"
 _SOCKET: Final = "agent.sock"
 _DIFFERENCES, _TROUBLE = 1, 2
-_WAIT: Final = 60.0
+_WAIT: Final = 10.0
 """Seconds in which --once and --dry-run wait for the Nodes."""
 
 

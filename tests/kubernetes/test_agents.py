@@ -3,7 +3,10 @@
 Two nodes are on one link, the third is behind a router: so packets go directly, and through tunnels.
 """
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
@@ -270,6 +273,28 @@ def test_the_account_of_the_example_may_read_nodes_and_do_no_more(client: Client
             with pytest.raises(ApiError, match="403 Forbidden"):
                 attempt()
     client.delete(NODES, "read")
+
+
+def test_the_verb_reads_the_nodes_of_a_kubeconfig(control_plane: ControlPlane, client: Client, tmp_path: Path) -> None:
+    client.create(NODES, {"metadata": {"name": "dry"}, "spec": {"podCIDRs": ["10.244.77.0/24"]}})
+    addresses = [{"type": "InternalIP", "address": "192.0.2.1"}]
+    client.patch(NODES, "dry", {"status": {"addresses": addresses}}, subresource="status")
+    kubeconfig = control_plane.write_kubeconfig("dry", {"token": "wrong"})
+    command = [sys.executable, "-m", "harness.cli.main", f"--state-dir={tmp_path}", "agent", "--node-name=dry"]
+
+    def run(*options: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*command, *options, "--dry-run", "-o", "json"], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+
+    ran = run(f"--kubeconfig={control_plane.admin}")
+    refused = run(f"--kubeconfig={kubeconfig}")
+
+    assert ran.returncode in {0, 1}, ran.stderr
+    assert "Node dry: no link of this node has one of its addresses (192.0.2.1)" in json.loads(ran.stdout)["problems"]
+    assert refused.returncode == 2
+    assert "401 Unauthorized" in refused.stderr
+    client.delete(NODES, "dry")
 
 
 def test_the_example_is_applied_and_its_daemon_set_makes_a_pod_on_a_node_with_any_taint(client: Client) -> None:
