@@ -178,9 +178,12 @@ class ClusterFiles:
     def remove(self) -> None:
         """Remove the folder, when there are no nodes any more. Raises OSError."""
         self._record.unlink(missing_ok=True)
-        # One that a killed `up` has just started may have read the record before.
+        # One that a killed `up` has just started may have read the record before, or write its own file meanwhile.
         self.end_process()
-        remove_tree(self.folder)
+        with suppress(OSError):
+            remove_tree(self.folder)
+        if self.folder.exists():
+            remove_tree(self.folder)
 
     def write_process(self) -> None:
         """Put the calling process on record, with its start: a later process may have its PID. Raises OSError."""

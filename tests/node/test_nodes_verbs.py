@@ -226,6 +226,10 @@ def test_a_killed_process_is_started_anew_and_a_lost_node_made_anew(machine: Mac
     assert "stand;" in machine.up(2)
 
     assert machine.files.process() not in {None, pid, again}
+    # As an `up` leaves it that is killed before the uplink is complete.
+    subprocess.run(["ip", "-n", "node-1", "link", "set", "eth0", "alias", "a part"], check=True)
+    subprocess.run(["ip", "-n", "node-1", "address", "flush", "dev", "eth0"], check=True)
+    assert "stand;" in machine.up(2)
     pods = add_pods(machine.state_dir, ["pod1"])
     assert faults(pods, [(0, 1), (1, 0)]) == []
     machine.run("nodes", "down")
