@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 from socket import AF_BRIDGE
 from typing import Final, NamedTuple
 
-from agent.kernel import PROTOCOL, Difference, Kernel, is_within, sign_of_link
+from agent.kernel import PROTOCOL, Difference, Kernel, is_as_planned, is_within, sign_of_link
 from agent.options import Options
 from agent.peers import Address, Judgement, Network, Peer
 from agent.plan import TUNNEL, Hop, Interface, Plan, Site, Ways, make_plan
@@ -232,12 +232,11 @@ class _Expected:
         return is_planned != is_new and not (is_new and interface.is_link_local)
 
     def _is_unplanned(self, route: KernelRoute, is_new: bool) -> bool:  # noqa: FBT001 -- a kind of message
-        if route.table != RT_TABLE_MAIN:
-            return False
         if route.protocol != PROTOCOL:
-            return self._is_in_the_way(route.dst) or self._leads_to_node(route.dst)
+            is_main = route.table == RT_TABLE_MAIN
+            return is_main and (self._is_in_the_way(route.dst) or self._leads_to_node(route.dst))
         hop = self._hops.get(route.dst)
-        is_planned = hop is not None and (hop.gateway, hop.ifindex or self._tunnel) == (route.gateway, route.ifindex)
+        is_planned = hop is not None and is_as_planned(route, hop, hop.ifindex or self._tunnel)
         return is_planned != is_new
 
     def _is_in_the_way(self, dst: Network) -> bool:

@@ -198,10 +198,12 @@ class Kernel:
         """Return the changes of routes, deletions first, and the routes of others that are in the way."""
         present: dict[Network, list[KernelRoute]] = {}
         foreign: list[KernelRoute] = []
-        for route in (*self._rtnl.routes(AF_INET), *self._rtnl.routes(AF_INET6)):
+        for route in (*self._rtnl.routes(AF_INET, table=None), *self._rtnl.routes(AF_INET6, table=None)):
             if route.protocol == PROTOCOL:
-                present.setdefault(route.dst, []).append(route)
-            else:
+                whole = route._replace(gateway=None, ifindex=0) if route.is_path else route
+                if whole not in (of_dst := present.setdefault(route.dst, [])):
+                    of_dst.append(whole)
+            elif route.table == RT_TABLE_MAIN:
                 foreign.append(route)
         hops = {dst: hop for each in plan.ways.values() for dst, hop in each.hops.items()}
         problems, blocked = _in_the_way(foreign, hops)
@@ -210,8 +212,7 @@ class Kernel:
         for dst, hop in hops.items():
             ifindex = hop.ifindex or tunnel
             routes = present.pop(dst, [])
-            planned = (hop.gateway, ifindex, _PRIORITY[dst.version])
-            others = [each for each in routes if (each.gateway, each.ifindex, each.priority) != planned]
+            others = [each for each in routes if not is_as_planned(each, hop, ifindex)]
             via = f"route {dst} via {hop.gateway}"
             if len(others) < len(routes):  # as planned; another one may be beside it
                 gone += [Change("-", _described(each), (delete_route(each),)) for each in others]
@@ -246,12 +247,18 @@ def sign_of_link(link: Link | None, tunnel: Tunnel | None) -> str:
     return "" if is_same else "~"
 
 
+def is_as_planned(route: KernelRoute, hop: Hop, ifindex: int) -> bool:
+    """Tell whether one of the agent's routes is as it makes them; `ifindex` is that of the hop's link."""
+    return route == _own_route(route.dst, hop, ifindex)
+
+
 def _route_to(dst: Network, hop: Hop, ifindex: int) -> bytes:
     return new_route(ifindex, dst, gateway=hop.gateway, protocol=PROTOCOL, onlink=not hop.ifindex, exclusive=True)
 
 
 def _own_route(dst: Network, hop: Hop, ifindex: int) -> KernelRoute:
-    return KernelRoute(dst, hop.gateway, ifindex, 0, 0, 0, RT_TABLE_MAIN, RT_SCOPE_UNIVERSE, UNICAST, PROTOCOL)
+    priority = _PRIORITY[dst.version]
+    return KernelRoute(dst, hop.gateway, ifindex, 0, 0, priority, RT_TABLE_MAIN, RT_SCOPE_UNIVERSE, UNICAST, PROTOCOL)
 
 
 def _in_the_way(foreign: Sequence[KernelRoute], hops: Mapping[Network, Hop]) -> tuple[list[str], set[Network]]:
@@ -267,7 +274,7 @@ def _in_the_way(foreign: Sequence[KernelRoute], hops: Mapping[Network, Hop]) -> 
         if route.dst == wanted:
             if route.priority > _PRIORITY[wanted.version]:
                 continue
-            if route.priority == _PRIORITY[wanted.version]:
+            if route.priority == _PRIORITY[wanted.version] and not route.tos:
                 blocked.add(wanted)
         problems.append(f"{_described(route)} takes packets from the route to {wanted}")
     return problems, blocked

@@ -37,7 +37,7 @@ MAKERS: Final = {2: "kernel", 3: "boot", 4: "static", 9: "ra", 11: "zebra", 12: 
 """Makers of routes, RTPROT_*, by the names of ip-route(8)."""
 _RTNH_F_ONLINK = 4
 _RTA_DST, _RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_METRICS, _RTA_MULTIPATH, _RTA_TABLE = 1, 4, 5, 6, 8, 9, 15
-_RTA_VIA = 18
+_RTA_VIA, _RTA_NH_ID = 18, 30
 """A gateway of the other family: its family in two bytes, and the address."""
 _RTAX_MTU, _RTAX_ADVMSS = 2, 8
 _IPV4 = 4
@@ -75,6 +75,10 @@ class KernelRoute(NamedTuple):
     """RTN_*: 1 unicast, 2 local, 3 broadcast, 6 blackhole, 7 unreachable, …"""
     protocol: int
     """RTPROT_*, its maker: 2 the kernel, 3 a program."""
+    tos: int = 0
+    """For packets with these bits alone (IPv4); 0 for all."""
+    is_path: bool = False
+    """Whether it is one of several paths, or belongs to a nexthop object: then it can only be deleted whole."""
 
 
 class RouteVerbs(RtnlSocket):
@@ -184,7 +188,12 @@ def new_route(  # noqa: PLR0913 - the parts of a route, each by its name
 
 
 def delete_route(route: KernelRoute) -> RtnlRequest[bool]:
-    """Ask for the deletion of a route, and of no other maker's; False if it, or its link, is missing."""
+    """Ask for the deletion of a route, and of no other maker's; False if it, or its link, is missing.
+
+    A path takes the whole route with it.
+    """
+    if route.is_path:
+        route = route._replace(gateway=None, ifindex=0)
     table = number(_RTA_TABLE, route.table)
     gateway = attribute(_RTA_GATEWAY, route.gateway.packed) if route.gateway is not None else b""
     attributes = attribute(_RTA_DST, route.dst.network_address.packed) if route.dst.prefixlen else b""
@@ -193,7 +202,7 @@ def delete_route(route: KernelRoute) -> RtnlRequest[bool]:
         AF_INET if route.dst.version == _IPV4 else AF_INET6,
         route.dst.prefixlen,
         0,
-        0,
+        route.tos,
         route.table if route.table <= RT_TABLE_MAIN else RT_TABLE_COMPAT,
         route.protocol,
         route.scope,
@@ -223,7 +232,7 @@ def _first_route(frames: list[Frame] | None) -> KernelRoute | None:
 
 def routes_in(encoded: bytes) -> Iterator[KernelRoute]:
     """Yield the route in an RTM_NEWROUTE message; of a multipath route each of its paths."""
-    family, length, _, _, table, protocol, scope, kind, _ = RTMSG.unpack_from(encoded, HEADER.size)
+    family, length, _, tos, table, protocol, scope, kind, _ = RTMSG.unpack_from(encoded, HEADER.size)
     found = values(encoded, _BODY)
     metrics = values(found.get(_RTA_METRICS, b""))
     whole = KernelRoute(
@@ -237,6 +246,8 @@ def routes_in(encoded: bytes) -> Iterator[KernelRoute]:
         scope=scope,
         kind=kind,
         protocol=protocol,
+        tos=tos,
+        is_path=_RTA_MULTIPATH in found or _RTA_NH_ID in found,
     )
     if _RTA_MULTIPATH not in found:
         yield whole

@@ -1,5 +1,6 @@
 """The agent's routes and tunnels in the kernel: it makes and removes its own, and leaves those of others alone."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from ipaddress import ip_address
 from typing import NamedTuple
@@ -41,6 +42,9 @@ class Member(NamedTuple):
             route for family in ("-4", "-6") for route in self.node.ip(family, "route", "show", "proto", str(PROTOCOL))
         ]
         return {route["dst"]: (route["gateway"], route["dev"]) for route in of_both}
+
+
+DIRECT = {"10.244.1.0/24": ("192.0.2.2", "uplink0"), "fd00:10:244:1::/64": ("2001:db8::2", "uplink0")}
 
 
 @pytest.fixture
@@ -98,10 +102,7 @@ def test_each_backend_leads_to_the_other_node_and_then_nothing_differs(cluster: 
 def test_direct_routes_name_their_maker(cluster: list[Member]) -> None:
     [difference, _] = apply(cluster, Backend.HOST_GW)
 
-    assert cluster[0].routes() == {
-        "10.244.1.0/24": ("192.0.2.2", "uplink0"),
-        "fd00:10:244:1::/64": ("2001:db8::2", "uplink0"),
-    }
+    assert cluster[0].routes() == DIRECT
     assert words(difference) == ["+ route 10.244.1.0/24 via 192.0.2.2", "+ route fd00:10:244:1::/64 via 2001:db8::2"]
 
 
@@ -304,6 +305,64 @@ def test_an_own_route_of_another_priority_is_replaced(cluster: list[Member]) -> 
     assert "~ route 10.244.1.0/24 via 192.0.2.2" in words(difference)
     [made] = one.node.ip("route", "show", "10.244.1.0/24")
     assert "metric" not in made
+
+
+TWO_PATHS = ["nexthop", "via", "192.0.2.2", "nexthop", "via", "192.0.2.9"]
+TWO_PATHS6 = ["nexthop", "via", "2001:db8::2", "nexthop", "via", "2001:db8::9"]
+
+
+@pytest.mark.parametrize(
+    ("dst", "route", "planned"),
+    [
+        ("10.244.1.0/24", TWO_PATHS, "~ route 10.244.1.0/24 via 192.0.2.2"),
+        ("fd00:10:244:1::/64", TWO_PATHS6, "~ route fd00:10:244:1::/64 via 2001:db8::2"),
+        ("10.244.1.0/24", ["via", "192.0.2.2", "tos", "0x10"], "~ route 10.244.1.0/24 via 192.0.2.2"),
+        ("10.244.1.0/24", ["via", "192.0.2.2", "mtu", "1200"], "~ route 10.244.1.0/24 via 192.0.2.2"),
+        ("10.244.1.0/24", ["nhid", "7"], "~ route 10.244.1.0/24 via 192.0.2.2"),
+        ("10.244.1.0/24", ["via", "192.0.2.2", "table", "77"], "~ route 10.244.1.0/24 via 192.0.2.2"),
+        ("10.244.9.0/24", TWO_PATHS, "- route 10.244.9.0/24"),
+        ("10.244.9.0/24", ["via", "192.0.2.2", "tos", "0x10"], "- route 10.244.9.0/24 via 192.0.2.2"),
+        ("10.244.9.0/24", ["via", "192.0.2.2", "table", "77"], "- route 10.244.9.0/24 via 192.0.2.2"),
+        ("fd00:10:244:9::/64", ["via", "2001:db8::2", "table", "77"], "- route fd00:10:244:9::/64 via 2001:db8::2"),
+        ("fd00:10:244:9::/64", TWO_PATHS6, "- route fd00:10:244:9::/64"),
+    ],
+)
+def test_a_route_of_the_agents_protocol_is_its_own_whatever_its_kind(
+    cluster: list[Member], dst: str, route: list[str], planned: str
+) -> None:
+    one = cluster[0]
+    plan = one.plan(members(), Backend.HOST_GW)
+    one.node.run(["ip", "nexthop", "add", "id", "7", "via", "192.0.2.2", "dev", "uplink0"])
+    add = ["ip", "route", "prepend" if "." in dst else "append", dst, "proto", str(PROTOCOL), *route]
+    one.node.run(add)
+
+    difference = one.kernel.apply(plan)
+
+    assert planned in words(difference)
+    assert all_routes(one) == {"10.244.1.0/24": 1, "fd00:10:244:1::/64": 1}
+    one.node.run(add, check=False)  # beside the planned one; IPv6 refuses paths of which it has one
+    one.kernel.apply(plan)
+    assert one.kernel.difference(plan) == Difference("", [], [])
+    assert one.routes() == DIRECT
+    assert all_routes(one) == {"10.244.1.0/24": 1, "fd00:10:244:1::/64": 1}
+
+
+def all_routes(member: Member) -> Counter[str]:
+    """Return the number of the agent's routes in all tables by their destinations."""
+    show = ["route", "show", "table", "all", "proto", str(PROTOCOL)]
+    return Counter(route["dst"] for family in ("-4", "-6") for route in member.node.ip(family, *show))
+
+
+def test_another_programs_route_for_some_packets_does_not_keep_the_planned_one_away(cluster: list[Member]) -> None:
+    one = cluster[0]
+    one.node.run(["ip", "route", "add", "10.244.1.0/24", "via", "192.0.2.9", "tos", "0x10"])
+
+    difference = one.kernel.apply(one.plan(members(), Backend.HOST_GW))
+
+    assert difference.problems == [
+        "route 10.244.1.0/24 via 192.0.2.9 of boot takes packets from the route to 10.244.1.0/24"
+    ]
+    assert one.routes() == DIRECT
 
 
 def test_a_route_by_a_gateway_of_the_other_family_is_not_on_the_link(cluster: list[Member]) -> None:
