@@ -71,6 +71,8 @@ class Agent(Closing):
             self._surroundings = Surroundings(options, namespace)
             on_failure.pop_all()
         self.tally = Tally()
+        self.failure = ""
+        """Why the last attempt to compare or to follow was given up; the loop sets it."""
         self._found: list[str] = []
         self._plan: Plan | None = None
         self._peers: dict[str, Peer] = {}
@@ -96,7 +98,7 @@ class Agent(Closing):
     def problems(self) -> list[str]:
         """All that keeps nodes from being reached: of the plan, and of the kernel at the last comparison."""
         planned = map(str, self._plan.problems) if self._plan is not None else ()
-        return [*planned, *self._found]
+        return [*planned, *self._found, *filter(None, [self.failure])]
 
     def compare(self, judgement: Judgement) -> list[str]:
         """Plan anew, and return the differences in words, one for each line; nothing is changed. Raises OSError.
@@ -138,7 +140,7 @@ class Agent(Closing):
             changes.append(step)
             self._say(step)
 
-        found = self._surroundings.apply(plan, note) if is_known else []
+        found = self._surroundings.apply(plan, note, has_routes=not difference.is_refused) if is_known else []
         self._found = [*difference.problems, *found]
         self.tally = self.tally.after(len(changes) + bool(difference.tunnel), compared=True)
         return difference
@@ -181,7 +183,7 @@ class Agent(Closing):
     def _planned(self, judgement: Judgement) -> Plan:
         own = judgement.peers.get(self.options.node)
         others = _addresses(each for each in judgement.peers.values() if each is not own)
-        underlay = self._kernel.underlay(own.addresses.values() if own is not None else (), others)
+        underlay = self._kernel.underlay(own, others)
         self._uplinks = {link.ifindex: link for link in underlay.own.values()}
         options = self.options
         return make_plan(judgement, options.node, options.backend, underlay, options.mtu)
@@ -263,7 +265,7 @@ class _Expected:
 
     def _is_other_link(self, link: Link) -> bool:
         if link.name == TUNNEL:
-            return link.kind != "vxlan" or bool(sign_of_link(link, self._plan.tunnel))
+            return link.kind != "vxlan" or bool(sign_of_link(link, self._plan))
         known = self._uplinks.get(link.ifindex)
         if known is None:
             return link.ifindex in self._watched

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from socket import AF_BRIDGE, AF_INET, AF_INET6
 from typing import Any, Final, NamedTuple
 
-from agent.peers import Address, Network
+from agent.peers import Address, Network, Peer
 from agent.plan import NO_WAYS, TUNNEL, Hop, Interface, Plan, Tunnel, Underlay, Ways
-from agent.underlay import UNICAST, find_underlay, is_own_tunnel, on_link, routes_to
+from agent.underlay import ALIAS, UNICAST, find_underlay, is_own_tunnel, on_link, routes_to
 from netlink.addresses import add_address, delete_address
 from netlink.kinds import vxlan
 from netlink.link import Link
@@ -64,6 +64,8 @@ class Difference(NamedTuple):
     """The sign for the tunnel's link, "" if it is as planned."""
     changes: list[Change]
     problems: list[str]
+    is_refused: bool = False
+    """Whether the kernel has refused a change."""
 
 
 class Kernel:
@@ -83,7 +85,7 @@ class Kernel:
         """The ifindex of the tunnel's link as `apply` has left it, 0 if there is none."""
         return self._tunnel
 
-    def underlay(self, own: Iterable[Address], others: Iterable[Address]) -> Underlay:
+    def underlay(self, own: Peer | None, others: Iterable[Address]) -> Underlay:
         """Look up the links of this node's addresses, and those that lead to others. Raises NetlinkError."""
         return find_underlay(self._rtnl, own, others)
 
@@ -94,7 +96,7 @@ class Kernel:
     def difference(self, plan: Plan) -> Difference:
         """Compare the kernel's state with the plan, and change nothing. Raises NetlinkError."""
         link, tunnel = self._rtnl.link(TUNNEL), plan.tunnel
-        sign = sign_of_link(link, tunnel)
+        sign = sign_of_link(link, plan)
         ifindex = link.ifindex if link is not None and not sign else 0
         changes: list[Change] = []
         if tunnel is not None:
@@ -108,21 +110,26 @@ class Kernel:
         A change that the kernel refuses is a problem, and the others are made.
         """
         tunnel = plan.tunnel
-        sign = sign_of_link(self._rtnl.link(TUNNEL), tunnel)
+        problems, refusal = [], f"the kernel did not make {TUNNEL}"
+        sign = sign_of_link(self._rtnl.link(TUNNEL), plan)
         if sign in {"-", "~"}:
             self._rtnl.delete_link(TUNNEL)
         if sign in {"+", "~"} and tunnel is not None:
             settings = vxlan(tunnel.settings)
-            self._rtnl.create_link("vxlan", TUNNEL, data=settings, mtu=tunnel.mtu, mac=tunnel.mac, up=True)
+            try:
+                self._rtnl.create_link("vxlan", TUNNEL, data=settings, mtu=tunnel.mtu, mac=tunnel.mac, up=True)
+            except NetlinkError as error:
+                refusal = str(error.strerror)
         made = self._rtnl.link(TUNNEL)
-        self._tunnel = made.ifindex if made is not None and is_own_tunnel(made) else 0
-        problems = []
+        self._tunnel = made.ifindex if made is not None and is_own_tunnel(made, plan.site.node.name) else 0
+        if made is not None and self._tunnel and made.alias != ALIAS:
+            self._rtnl.set_alias(self._tunnel, ALIAS)
         if tunnel is not None and not self._tunnel:
-            problems.append(self._why_no_tunnel(tunnel))
+            problems.append(f"there is no tunnel: {self._tunnels_hindrance(tunnel) or refusal}")
             plan = plan.without_tunnel()
         difference = self.difference(plan)
         refused = self._send(request for each in difference.changes for request in each.requests)
-        return Difference(sign, difference.changes, problems + difference.problems + refused)
+        return Difference(sign, difference.changes, problems + difference.problems + refused, bool(refused))
 
     def change_ways(self, before: Ways | None, after: Ways | None) -> list[str]:
         """Change the ways to one node without a look at the kernel; return the first refusals in words.
@@ -147,16 +154,16 @@ class Kernel:
         last += [delete_forwarding(tunnel, mac, end) for mac, end in old.ends.items() if mac not in new.ends]
         return self._send(first + last)
 
-    def _why_no_tunnel(self, tunnel: Tunnel) -> str:
-        """Name the link that keeps the tunnel's from being made."""
+    def _tunnels_hindrance(self, tunnel: Tunnel) -> str:
+        """Name the link that keeps the tunnel's from being made; "" if there is none."""
         wanted = tunnel.settings
         for link in self._rtnl.links():
             if link.name == TUNNEL:
-                return f"there is no tunnel: {TUNNEL} is another program's link, of kind {link.kind or 'hardware'}"
+                return f"{TUNNEL} is another program's link, of kind {link.kind or 'hardware'}"
             other = link.details.vxlan
             if other is not None and (other.vni, other.port) == (wanted.vni, wanted.port):
-                return f"there is no tunnel: {link.name} has VNI {other.vni} and port {other.port}, which it needs"
-        return f"there is no tunnel: the kernel did not make {TUNNEL}"
+                return f"{link.name} has VNI {other.vni} and port {other.port}, which it needs"
+        return ""
 
     def _tunnel_changes(self, plan: Plan, tunnel: Tunnel, ifindex: int) -> Iterator[Change]:
         """Yield the changes of the addresses, the forwarding database and the neighbours of the tunnel's link."""
@@ -233,12 +240,13 @@ class Kernel:
         return refused
 
 
-def sign_of_link(link: Link | None, tunnel: Tunnel | None) -> str:
+def sign_of_link(link: Link | None, plan: Plan) -> str:
     """Compare the tunnel's link with the plan: `+`, `-`, `~` as of `Change`, or "" if it is as planned.
 
-    A link of that name with another number, port or kind is another program's.
+    A link of that name with another number, port or kind, or without the agent's marks, is another program's.
     """
-    own = link if link is not None and is_own_tunnel(link) else None
+    tunnel = plan.tunnel
+    own = link if link is not None and is_own_tunnel(link, plan.site.node.name) else None
     if own is None:
         return "" if tunnel is None else "+"
     if tunnel is None:

@@ -99,7 +99,7 @@ class _Loop:
     def _attempt(self, agent: Agent, changed: set[str] | None) -> None:
         """Have an agent follow the Nodes that have changed; with None it compares all."""
         judgement = self._cluster.judgement_for(agent.options.node)
-        failure = []
+        agent.failure = ""
         try:
             # A disputed node's judgement is its own: the changes of the common one do not tell all of its.
             if changed is None or self._cluster.is_disputed(agent.options.node):
@@ -108,6 +108,6 @@ class _Loop:
             else:
                 agent.follow(judgement, changed)
         except OSError as error:
-            failure.append(str(error.strerror or error))
+            agent.failure = str(error.strerror or error)
             self._due[agent] = monotonic() + _RETRY
-        self._tell(agent, [*self._source.problems, *agent.problems, *failure])
+        self._tell(agent, [*self._source.problems, *agent.problems])

@@ -10,6 +10,10 @@ TEMPLATE: Final = Path(__file__).parents[1] / "conf" / "agent.conflist.in"
 """The network list of nodes that name no other template."""
 
 
+NETWORK_LIST: Final = "10-cni-harness-agent.conflist"
+"""The name of the network list's file."""
+
+
 class Options(NamedTuple):
     """The settings; by default routes and tunnels alone are made."""
 

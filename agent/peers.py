@@ -14,6 +14,8 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _INTERNAL: Final = "InternalIP"
+_SHORTEST: Final = {4: 8, 6: 16}
+"""Prefix of the largest range of a node that is followed if the cluster's ranges are not known."""
 _LONGEST: Final = 60
 """Characters of a claim in a message."""
 _FORBIDDEN: Final = {
@@ -89,6 +91,9 @@ def judge(nodes: Iterable[ClusterNode], own: str, cluster_cidrs: Sequence[Networ
     problems: list[Problem] = []
     taken = _Taken(cluster_cidrs)
     for node in sorted(nodes, key=lambda each: (each.name != own, each.created, each.name)):
+        if node.name in peers:
+            problems.append(Problem(node.name, "there is another Node of this name, which is followed"))
+            continue
         addresses: dict[int, Address] = {}
         ranges: list[Network] = []
         for text in node.addresses:
@@ -157,6 +162,8 @@ class _Taken:
             raise _RefusedError(f"is outside of the cluster's ranges {', '.join(map(str, self._cluster_cidrs))}")
         first, last = int(network.network_address), int(network.broadcast_address)
         _refuse_forbidden(network.version, first, last)
+        if network.prefixlen < _SHORTEST[network.version] and not self._cluster_cidrs:
+            raise _RefusedError("is a large part of the Internet: --cluster-cidr has to name it")
         for owner, other in self._ranges[network.version].overlapping(first, last):
             raise _RefusedError(f"overlaps {other} of Node {owner}")
         for owner, other in self._addresses[network.version].overlapping(first, last):

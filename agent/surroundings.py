@@ -4,30 +4,30 @@ Each difference is a step with the sign and the words of `agent.kernel.Change`. 
 itself are recorded in the agent's folder before, so that `take_back` knows the values that were there.
 """
 
-import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
-from hashlib import sha256
 from pathlib import Path
 from socket import AF_INET, AF_INET6
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from agent.network_list import TemplateError, lists_before, network_list
 from agent.options import Options
 from agent.plan import Plan
+from agent.record import Record
 from firewall.admission import refuses_forwarding
 from firewall.cluster_masquerade import TABLE, MasqueradeTable
 from firewall.tables import Tables
 from netlink.namespace import Namespace, entered, open_namespace
 from netlink.netfilter import Netfilter
 from netlink.rtnl import Rtnl
-from netlink.sysctl import read_sysctl, write_sysctl
+from netlink.sysctl import list_sysctls, read_sysctl, write_sysctl
 from skel.state_file import write_whole
+from skel.steps import Steps
 
 _FORWARDING: Final = {4: "net/ipv4/ip_forward", 6: "net/ipv6/conf/all/forwarding"}
 _RTPROT_RA: Final = 9
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_IPV6_MTU: Final = 1280
 
 
 class Step(NamedTuple):
@@ -47,7 +47,7 @@ class Surroundings:
     def __init__(self, options: Options, namespace: Namespace | None = None) -> None:
         """Hold the namespace, by default the thread's own. Raises OSError."""
         self._options = options
-        self._record = _Record(options.state_dir)
+        self._record = Record(options.state_dir)
         self._namespace = open_namespace(f"/proc/self/fd/{namespace.fd}") if namespace is not None else None
 
     def close(self) -> None:
@@ -59,13 +59,13 @@ class Surroundings:
         """Return the differences, in the order in which they are to be removed, and the problems. Raises OSError."""
         steps: list[Step] = []
         problems: list[str] = []
-        with self._inside(), Rtnl() as rtnl, Netfilter() as netfilter:
+        with self._inside(), Rtnl() as rtnl:
             links = _LinksOfRoutes(rtnl)
             parts = {
                 "forwarding": self._forwarding(plan, links),
-                "iptables": _dropping(plan, netfilter),
+                "iptables": _dropping(plan),
                 "default routes": _default_routes(links),
-                "masquerading": self._masquerading(plan, netfilter),
+                "masquerading": self._masquerading(plan),
                 "network list": self._list(plan),
             }
             for name, part in parts.items():
@@ -76,93 +76,117 @@ class Surroundings:
                         else:
                             problems.append(found)
                 except OSError as error:
-                    problems.append(f"{name}: {error.strerror or error}")
+                    problems.append(_failure(name, error))
         return steps, problems
 
-    def apply(self, plan: Plan, say: Callable[[str], object]) -> list[str]:
-        """Remove the differences, and tell each by `say`. Return the problems that remain. Raises OSError."""
-        steps, problems = self.compare(plan)
+    def apply(self, plan: Plan, say: Callable[[str], object], *, has_routes: bool) -> list[str]:
+        """Remove the differences, and tell each by `say`. Return the problems that remain. Raises OSError.
+
+        The network list is written only if the node has its routes.
+        """
+        steps, problems = self.compare(plan if has_routes else plan._replace(site=plan.site._replace(mtu=0)))
         with self._inside():
             for step in steps:
                 try:
                     step.take()
                 except OSError as error:
-                    problems.append(f"{step.what}: {error.strerror or error}")
+                    problems.append(_failure(step.what, error))
                 else:
                     say(str(step))
         return problems
 
     def take_back(self, say: Callable[[str], object]) -> None:
-        """Remove table and list, and put back kernel parameters that still have the agent's value. Raises OSError."""
-        with self._inside():
-            with Netfilter() as netfilter:
-                table = MasqueradeTable(netfilter)
-                if table.sign((), ()):
-                    table.replace((), ())
-                    say(f"- table inet {TABLE}")
-            for key, (before, own) in reversed(self._record.sysctls().items()):
-                # A link that went has taken its parameters along.
-                with suppress(FileNotFoundError):
-                    if read_sysctl(key) == own:
-                        write_sysctl(key, before)
-                        say(f"~ sysctl {_dotted(key)} {before}")
-        for text, digest in self._record.lists().items():
+        """Remove table and list, and put back kernel parameters that still have the agent's value.
+
+        Raises OSError, or CniError for several errors, after all was tried.
+        """
+        with self._inside(), Steps() as steps:
+            steps.take(_remove_table, say)
+            steps.take(self._put_back_sysctls, say)
+            steps.take(self._remove_lists, say)
+            if not steps.failures:
+                self._record.remove()
+
+    def _put_back_sysctls(self, say: Callable[[str], object]) -> None:
+        for key, changed in self._record.sysctls().items():
+            # A link that went has taken its parameters along.
             with suppress(FileNotFoundError):
-                if sha256(Path(text).read_bytes()).hexdigest() == digest:
-                    Path(text).unlink()
-                    say(f"- file {text}")
-                else:
-                    say(f"  file {text} stays: it was changed after the agent had written it")
-        self._record.remove()
+                if read_sysctl(key) != changed.own:
+                    continue
+                write_sysctl(key, changed.before)
+                say(f"~ sysctl {_shown(key)} {changed.before}")
+            for other, value in changed.along.items():
+                with suppress(FileNotFoundError):
+                    write_sysctl(other, value)
+
+    def _remove_lists(self, say: Callable[[str], object]) -> None:
+        for path in self._record.files():
+            _remove_halves(path)
+            content = _content(path)
+            if content is not None and self._record.has_written(path, content):
+                path.unlink()
+                say(f"- file {path}")
+            elif content is not None:
+                say(f"  file {path} stays: it was changed after the agent had written it")
 
     def _inside(self) -> AbstractContextManager[None]:
         return entered(self._namespace) if self._namespace is not None else nullcontext()
 
     def _forwarding(self, plan: Plan, links: "_LinksOfRoutes") -> Iterator[Step | str]:
         for version in _versions(plan) if self._options.forwarding else ():
-            if read_sysctl(_FORWARDING[version]) != "0":
-                continue
+            is_off = read_sysctl(_FORWARDING[version]) == "0"
             # The kernel drops the default routes of router advertisements as soon as it forwards.
-            cut = [] if version == 4 else [*self._cut(links.advertised())]  # noqa: PLR2004 -- the version's number
-            if cut and not self._options.accept_ra:
+            cut = [] if version == 4 else [*self._cut(links)]  # noqa: PLR2004 -- the version's number
+            if self._options.accept_ra:
+                yield from (self._setting(f"net/ipv6/conf/{link}/accept_ra", "2", {}) for link in cut)
+            elif cut and is_off:
                 yield (
                     f"IPv6 is not forwarded: {', '.join(cut)} would lose the routes of its router advertisements"
                     " (--accept-ra keeps them)"
                 )
-            else:
-                yield from (self._setting(f"net/ipv6/conf/{link}/accept_ra", "2") for link in cut)
-                yield self._setting(_FORWARDING[version], "1")
+                continue
+            elif cut:
+                yield f"{', '.join(cut)} takes no router advertisements while IPv6 is forwarded (--accept-ra)"
+            if is_off:
+                yield self._setting(_FORWARDING[version], "1", _along(version))
 
-    def _cut(self, links: Sequence[str]) -> Iterator[str]:
+    def _cut(self, links: "_LinksOfRoutes") -> Iterator[str]:
         """Yield the links that take router advertisements only while IPv6 is not forwarded."""
-        for link in links:
+        asked = links.advertised()
+        if self._options.accept_ra:  # none may have come yet
+            asked = sorted({*asked, *links.default(4), *links.default(6)})
+        for link in asked:
             with suppress(FileNotFoundError):
                 if read_sysctl(f"net/ipv6/conf/{link}/accept_ra") == "1":
                     yield link
 
-    def _setting(self, key: str, value: str) -> Step:
+    def _setting(self, key: str, value: str, along: Mapping[str, str]) -> Step:
         def take() -> None:
-            self._record.note_sysctl(key, read_sysctl(key), value)
-            write_sysctl(key, value)
+            with self._record.changing(key, read_sysctl(key), value, along):
+                write_sysctl(key, value)
 
-        return Step("~", f"sysctl {_dotted(key)} {value}", take)
+        return Step("~", f"sysctl {_shown(key)} {value}", take)
 
-    def _masquerading(self, plan: Plan, netfilter: Netfilter) -> Iterator[Step]:
+    def _masquerading(self, plan: Plan) -> Iterator[Step]:
         kept = (*self._options.cluster_cidrs, *self._options.non_masquerade)
         versions = {each.version for each in self._options.cluster_cidrs}
         ranges = [each for each in plan.site.node.pod_cidrs if each.version in versions]
 
         def take() -> None:
-            with Netfilter() as own:
-                MasqueradeTable(own).replace(ranges, kept)
+            with Netfilter() as netfilter:
+                MasqueradeTable(netfilter).replace(ranges, kept)
 
-        sign = MasqueradeTable(netfilter).sign(ranges, kept)
+        with Netfilter() as netfilter:
+            sign = MasqueradeTable(netfilter).sign(ranges, kept)
         if sign:
             yield Step(sign, f"table inet {TABLE}", take)
 
     def _list(self, plan: Plan) -> Iterator[Step | str]:
         path, template, site = self._options.network_list, self._options.template, plan.site
         if path is None or not site.node.pod_cidrs or not site.mtu:
+            return
+        if site.mtu < _IPV6_MTU and 6 in _versions(plan):  # noqa: PLR2004 -- the version's number
+            yield f"no network list: IPv6 needs packets of {_IPV6_MTU} bytes, and those of pods have {site.mtu}"
             return
         try:
             content = network_list(template.read_bytes(), site.node.pod_cidrs, site.mtu)
@@ -176,11 +200,15 @@ class Surroundings:
         present = _content(path)
         if present == content:
             return
+        if present is not None and self._record.is_kept and not self._record.has_written(path, present):
+            yield f"{path} is not as the agent wrote it, and stays: remove it to have it written"
+            return
 
         def take() -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._record.note_list(path, content)
-            write_whole(str(path), content, mode=0o644, renamed=True)
+            _remove_halves(path)
+            with self._record.writing(path, content):
+                write_whole(str(path), content, mode=0o644, renamed=True)
 
         yield Step("+" if present is None else "~", f"file {path}", take)
 
@@ -207,55 +235,47 @@ class _LinksOfRoutes:
         return sorted(set(found))
 
 
-class _Record:
-    """What the agent changed on the node, as JSON in its folder; without a folder it is forgotten."""
-
-    def __init__(self, folder: Path | None) -> None:
-        self._path = folder / "changed.json" if folder is not None else None
-
-    def sysctls(self) -> dict[str, tuple[str, str]]:
-        """Return the value before, and the agent's own, by the key. None are older than the boot: it resets them."""
-        told = self._read()
-        return {key: (old, new) for key, (old, new) in told["sysctls"].items()} if told["boot"] == _boot() else {}
-
-    def lists(self) -> dict[str, str]:
-        """Return the hash of each list's content by its path."""
-        return dict(self._read()["lists"])
-
-    def note_sysctl(self, key: str, before: str, own: str) -> None:
-        known = self.sysctls()
-        first, _ = known.get(key, (before, own))
-        self._write(boot=_boot(), sysctls={**known, key: (first, own)})
-
-    def note_list(self, path: Path, content: bytes) -> None:
-        self._write(lists={**self.lists(), str(path.absolute()): sha256(content).hexdigest()})
-
-    def remove(self) -> None:
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
-
-    def _read(self) -> dict[str, Any]:
-        empty: dict[str, Any] = {"boot": "", "sysctls": {}, "lists": {}}
-        content = _content(self._path) if self._path is not None else None
-        return {**empty, **json.loads(content)} if content else empty
-
-    def _write(self, **changed: object) -> None:
-        if self._path is None:
-            return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(str(self._path), json.dumps({**self._read(), **changed}).encode(), mode=0o600)
-
-
 def _versions(plan: Plan) -> list[int]:
     return sorted({each.version for each in plan.site.node.pod_cidrs})
 
 
-def _dropping(plan: Plan, netfilter: Netfilter) -> Iterator[str]:
+def _along(version: int) -> dict[str, str]:
+    """Return the kernel parameters that change along with forwarding, and that its end would leave changed."""
+    folder = f"net/ipv{version}/conf"
+    along = {key: read_sysctl(key) for each in list_sysctls(folder) if (key := f"{folder}/{each}/forwarding")}
+    kept = {key: value for key, value in along.items() if value == "1" and key != _FORWARDING[version]}
+    if version == 4:  # noqa: PLR2004 -- the version's number
+        key = f"{folder}/all/accept_redirects"
+        kept[key] = read_sysctl(key)
+    return kept
+
+
+def _remove_table(say: Callable[[str], object]) -> None:
+    with Netfilter() as netfilter:
+        table = MasqueradeTable(netfilter)
+        if table.sign((), ()):
+            table.replace((), ())
+            say(f"- table inet {TABLE}")
+
+
+def _remove_halves(path: Path) -> None:
+    """Remove what a killed agent has left of the file, before it had its name."""
+    for each in path.parent.glob(f".{path.name}.*.tmp"):
+        each.unlink(missing_ok=True)
+
+
+def _failure(what: str, error: OSError) -> str:
+    where = f" ({error.filename})" if error.filename and str(error.filename) not in what else ""
+    return f"{what}: {error.strerror or error}{where}"
+
+
+def _dropping(plan: Plan) -> Iterator[str]:
     """Yield a problem for each family whose packets between pods of two nodes may be dropped."""
-    tables = Tables(lambda: netfilter, os.environ)
-    for version in _versions(plan):
-        if refuses_forwarding(tables, version):
-            yield f"the chain FORWARD of iptables drops IPv{version} packets that none of its rules accepts"
+    with Netfilter() as netfilter:
+        tables = Tables(lambda: netfilter, os.environ)
+        dropped = [version for version in _versions(plan) if refuses_forwarding(tables, version)]
+    for version in dropped:
+        yield f"the chain FORWARD of iptables drops IPv{version} packets that none of its rules accepts"
 
 
 def _default_routes(links: _LinksOfRoutes) -> Iterator[str]:
@@ -273,9 +293,6 @@ def _content(path: Path) -> bytes | None:
         return None
 
 
-def _boot() -> str:
-    return _BOOT_ID.read_text().strip()
-
-
-def _dotted(key: str) -> str:
-    return key.replace("/", ".")
+def _shown(key: str) -> str:
+    """Return a key as sysctl(8) takes it: with slashes, if the name of a link has a dot."""
+    return key if "." in key else key.replace("/", ".")

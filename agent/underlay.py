@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from socket import AF_INET, AF_INET6
 from typing import Final
 
-from agent.peers import Address, Network
+from agent.peers import Address, Network, Peer, tunnel_mac
 from agent.plan import PORT, TUNNEL, VNI, Underlay
 from netlink.kinds import VXLAN_OVERHEAD
 from netlink.link import Link
@@ -14,6 +14,8 @@ from netlink.rtnl import Rtnl
 
 UNICAST: Final = 1
 """RTN_*: a route that leads through a link."""
+ALIAS: Final = "tunnel of cni-harness agent"
+"""Of the tunnel's link, see ip-link(8)."""
 _DOWN: Final = {"DOWN", "LOWERLAYERDOWN", "NOTPRESENT"}
 _LO: Final = 1
 """The ifindex of lo in every namespace."""
@@ -21,9 +23,12 @@ _ETHERNET: Final = 1500
 """Bytes of Ethernet's MTU."""
 
 
-def find_underlay(rtnl: Rtnl, own: Iterable[Address], others: Iterable[Address]) -> Underlay:
+def find_underlay(rtnl: Rtnl, node: Peer | None, others: Iterable[Address]) -> Underlay:
     """Look up the links of this node's addresses, and those that lead to others. Raises NetlinkError."""
-    wanted, links = set(own), {each.ifindex: each for each in rtnl.links()}
+    wanted, links = (
+        set(node.addresses.values() if node is not None else ()),
+        {each.ifindex: each for each in rtnl.links()},
+    )
     routes = routes_to(rtnl, others)
     found: dict[Address, Link] = {}
     down: dict[Network, Link] = {}
@@ -37,17 +42,22 @@ def find_underlay(rtnl: Rtnl, own: Iterable[Address], others: Iterable[Address])
             found[address] = link
             if not link.up or link.oper_state in _DOWN:
                 down[each.interface.network] = link
-    tunnel = next((each for each in links.values() if each.name == TUNNEL and is_own_tunnel(each)), None)
+    named = (each for each in links.values() if each.name == TUNNEL)
+    tunnel = next((each for each in named if node is not None and is_own_tunnel(each, node.name)), None)
     end = tunnel.details.vxlan.local if tunnel is not None and tunnel.details.vxlan is not None else None
     if tunnel is not None and end in wanted - found.keys():
         found[end] = tunnel._replace(mtu=tunnel.mtu + VXLAN_OVERHEAD[end.version])
     return Underlay(found, on_link(routes), down)
 
 
-def is_own_tunnel(link: Link) -> bool:
-    """Tell whether a link named as the tunnel's is the agent's, though its end, MTU or address may have changed."""
+def is_own_tunnel(link: Link, node: str) -> bool:
+    """Tell whether a link named as the tunnel's is that of the node's agent, though its end or MTU may have changed.
+
+    It has the alias, unless the agent was killed before it gave it, and the hardware address from its making.
+    """
     settings = link.details.vxlan
-    return settings is not None and (settings.vni, settings.port, settings.learning) == (VNI, PORT, False)
+    is_like_it = settings is not None and (settings.vni, settings.port, settings.learning) == (VNI, PORT, False)
+    return is_like_it and (link.alias == ALIAS or link.mac == tunnel_mac(node))
 
 
 def routes_to(rtnl: Rtnl, addresses: Iterable[Address]) -> dict[Address, KernelRoute]:

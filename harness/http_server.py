@@ -5,7 +5,7 @@ import socket
 import socketserver
 import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler
 from ipaddress import ip_address
 from pathlib import Path
@@ -45,16 +45,23 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 -- the base class's
         """Start a thread for a request, unless there are too many."""
-        if self._slots.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
+        if not self._slots.acquire(blocking=False):
             self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread could be started
+            self._slots.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 -- the base class's
-        """Answer one request."""
+        """Answer one request; a client that sends it byte by byte has no more time than others."""
+        end = threading.Timer(_SECONDS, _hang_up, [request])
+        end.start()
         try:
             super().process_request_thread(request, client_address)
         finally:
+            end.cancel()
             self._slots.release()
 
     def handle_error(self, _request: Any, _client_address: Any) -> None:  # noqa: ANN401 -- the base class's
@@ -92,7 +99,7 @@ class AddressHttpServer:
     """Serves at an address until `close`."""
 
     def __init__(self, address: str, answers: Answers) -> None:
-        """Listen at `HOST:PORT`, `[IPV6]:PORT` or `:PORT`. Raises ValueError, OSError."""
+        """Listen at `HOST:PORT`, `[IPV6]:PORT` or `:PORT`. Raises ValueError, OverflowError, OSError."""
         host, _, port = address.rpartition(":")
         host = host.removeprefix("[").removesuffix("]") or "::"
         family = socket.AF_INET if ip_address(host).version == 4 else socket.AF_INET6  # noqa: PLR2004 -- the version
@@ -117,6 +124,11 @@ def get(path: Path, what: str) -> str:
         with connection.makefile("rb") as reader:
             _, _, body = reader.read().partition(b"\r\n\r\n")
     return body.decode()
+
+
+def _hang_up(connection: socket.socket) -> None:
+    with suppress(OSError):  # it has ended
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 class _NamedBriefly:

@@ -15,6 +15,11 @@ def read_sysctl(key: str) -> str:
         os.close(fd)
 
 
+def list_sysctls(folder: str) -> list[str]:
+    """Return the names in `folder`, such as "net/ipv4/conf", whose names are those of links. Raises OSError."""
+    return os.listdir(f"{_ROOT}/{folder}")
+
+
 def write_sysctl(key: str, value: str) -> None:
     """Set `key` to `value`, unless that is its value already (which works on a read-only /proc/sys too).
 

@@ -3,7 +3,7 @@
 import os
 import select
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,8 +13,9 @@ import click
 from harness.cli.interruption import handled_by
 from harness.cli.kubelet_node import node_name as default_node_name
 from harness.cli.options import Settings, needs_root, verb
-from harness.files import LockHeldError, locked
-from harness.output import TextTable, emit, say, say_changes
+from harness.output import TextTable, emit, message_of, say, say_changes
+from harness.runtime.node import NodeError
+from skel import CniError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from agent.sources import NodeSource
     from harness.http_server import AddressHttpServer, UnixHttpServer
 
-_LIST: Final = "10-cni-harness-agent.conflist"
 _SOCKET: Final = "agent.sock"
 _DIFFERENCES, _TROUBLE = 1, 2
 _WAIT: Final = 10.0
@@ -101,7 +101,7 @@ def _networks_option(name: str, words: str) -> "Callable[[Callable[..., int]], C
 @click.option("--no-list", is_flag=True, help="Write no network list.")
 @click.option("--accept-ra", is_flag=True, help="Keep the routes of router advertisements while IPv6 is forwarded.")
 @click.option("--metrics", metavar="ADDRESS", help="Serve metrics to Prometheus there: 127.0.0.1:9471, [::]:9471.")
-@click.option("--once", is_flag=True, help="End as soon as the node's state is as planned.")
+@click.option("--once", is_flag=True, help="Make the node's state as planned, and end; exit code 1 if problems remain.")
 @click.option("--dry-run", is_flag=True, help="Show the differences (+ - ~), change nothing; exit code 1 if any.")
 def command(
     settings: Settings,
@@ -133,34 +133,34 @@ def command(
 
     `status` shows the ways to all nodes, as the running agent has them. `down` takes back what the agent made.
     """
-    from agent.options import TEMPLATE, Options
+    from agent.options import NETWORK_LIST, TEMPLATE, Options
     from agent.plan import Backend
+    from harness.runtime.agent_lock import agent_folder, held_node
 
     # Looking at tunnels and tables takes root, too.
-    needs_root("agent", "makes routes and tunnels")
-    node = settings.existing_node() if settings.node else settings.open_node()
-    folder = node.folder / "agent"
-    options = Options(
-        node_name or default_node_name(settings),
-        Backend(backend),
-        mtu or 0,
-        cluster_cidrs=cluster_cidr,
-        non_masquerade=non_masquerade_cidr,
-        forwarding=True,
-        accept_ra=accept_ra,
-        network_list=None if no_list else (settings.conf_dir or node.conf_dir) / _LIST,
-        template=template or TEMPLATE,
-        state_dir=folder,
-    )
-    if action == "status":
-        _show_status(settings, folder / _SOCKET)
-        return 0
-    with ExitStack() as stack:
+    if action != "run" and (once or dry_run):
+        raise click.UsageError(f"`agent {action}` takes neither --once nor --dry-run")
+    with _trouble(), ExitStack() as stack:
+        needs_root("agent", "makes routes and tunnels")
+        node = settings.existing_node() if settings.node else settings.open_node()
+        folder = agent_folder(node)
+        options = Options(
+            node_name or default_node_name(settings),
+            Backend(backend),
+            mtu or 0,
+            cluster_cidrs=cluster_cidr,
+            non_masquerade=non_masquerade_cidr,
+            forwarding=True,
+            accept_ra=accept_ra,
+            network_list=None if no_list else (settings.conf_dir or node.conf_dir) / NETWORK_LIST,
+            template=template or TEMPLATE,
+            state_dir=folder,
+        )
+        if action == "status":
+            _show_status(settings, folder / _SOCKET)
+            return 0
         if not dry_run:
-            try:
-                stack.enter_context(locked(folder / "lock", wait=False))
-            except LockHeldError:
-                raise _TroubleError(f"another agent works on this node ({folder / 'lock'} is locked)") from None
+            stack.enter_context(held_node(node))
         agent = stack.enter_context(_open_agent(options, node.netns))
         if action == "down":
             agent.take_back()
@@ -172,6 +172,19 @@ def command(
             stack.enter_context(closing(server))
         _serve(agent, source)
     return 0
+
+
+@contextmanager
+def _trouble() -> "Iterator[None]":
+    """Give errors of the block the exit code 2: 1 is for differences."""
+    try:
+        yield
+    except (BrokenPipeError, click.UsageError):
+        raise
+    except click.ClickException as error:
+        raise _TroubleError(error.format_message()) from error
+    except (OSError, CniError, NodeError) as error:
+        raise _TroubleError(message_of(error)) from error
 
 
 def _open_agent(options: "Options", netns: str | None) -> "Agent":
@@ -220,7 +233,7 @@ def _do_once(settings: Settings, agent: "Agent", source: "NodeSource", *, dry_ru
         say(problem)
     if agent.options.node not in judgement.peers:
         return _TROUBLE
-    return _DIFFERENCES if lines else 0
+    return _DIFFERENCES if lines or agent.problems else 0
 
 
 def _judgement(options: "Options", source: "NodeSource") -> "Judgement":
@@ -252,7 +265,7 @@ def _servers(
     def answer(path: str) -> Answer | None:
         if path == "/metrics":
             return Answer(metrics_of(agent, source, version), "text/plain; version=0.0.4; charset=utf-8")
-        return Answer("ok") if path == "/healthz" else None
+        return Answer(agent.failure or "ok", status=500 if agent.failure else 200) if path == "/healthz" else None
 
     def status(path: str) -> Answer | None:
         return Answer(json.dumps(status_of(agent, source)), JSON) if path == "/status" else answer(path)
@@ -261,7 +274,7 @@ def _servers(
     if metrics is not None:
         try:
             yield AddressHttpServer(metrics, answer)
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise click.UsageError(f"--metrics {metrics}: {error}") from None
         except OSError as error:
             raise _TroubleError(f"--metrics {metrics}: {error.strerror}") from None
@@ -276,7 +289,9 @@ def _show_status(settings: Settings, path: Path) -> None:
     try:
         status = json.loads(get(path, "/status"))
     except (FileNotFoundError, ConnectionRefusedError):
-        raise click.ClickException("no agent runs on this node") from None
+        raise click.ClickException("`cni-harness agent` does not run on this node") from None
+    except (ConnectionResetError, TimeoutError, ValueError):
+        raise click.ClickException(f"the agent does not answer at {path}") from None
     rows = [
         [peer["name"], route["to"], route["way"], route["via"], route.get("end", "")]
         for peer in status["peers"]

@@ -16,19 +16,18 @@ from typing import Final
 from agent.agent import Agent
 from agent.cluster import Cluster
 from agent.loop import serve
-from agent.options import Options
+from agent.options import NETWORK_LIST, Options
 from agent.plan import Backend
 from agent.sources import ManifestNodes
 from fast_stdlib import syscalls
 from harness.output import message_of, say
+from harness.runtime.agent_lock import held_node
 from harness.runtime.cluster import ClusterFiles, Layout
 from harness.runtime.node import Node
 from launch.installation import command
 from netlink.namespace import open_namespace
 
 _PR_SET_PDEATHSIG: Final = 1
-LIST: Final = "10-cni-harness-agent.conflist"
-"""The network list of a node, in its own folder of lists."""
 
 
 class _Source(ManifestNodes):
@@ -86,6 +85,8 @@ def main() -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:
         with _server(files), ExitStack() as stack:
+            for place in layout.places():
+                stack.enter_context(held_node(Node(place.name, state_dir)))
             agents = [stack.enter_context(each) for each in _agents(layout, state_dir)]
             status = _Status(files, len(agents))
             source = _Source(layout.manifests, status)
@@ -104,7 +105,7 @@ def _agents(layout: Layout, state_dir: Path) -> Iterator[Agent]:
             Backend(layout.backend),
             cluster_cidrs=layout.cluster_cidrs,
             forwarding=True,
-            network_list=node.conf_dir / LIST,
+            network_list=node.conf_dir / NETWORK_LIST,
             state_dir=node.folder / "agent",
         )
         with open_namespace(str(node.netns)) as namespace:

@@ -79,7 +79,7 @@ def command(
     if units:
         folder = (unit_dir or systemd.UNIT_DIR).absolute()
         files |= systemd.units(folder) | systemd.dhcp_units(folder)
-    agents = _agent(agent, unit_dir) if agent is not None else {}
+    agents = _agent(settings, agent, unit_dir) if agent is not None else {}
     files |= agents
     # After the plugins: containerd uses a list as soon as it exists.
     if conf is not None:
@@ -119,7 +119,7 @@ def _say_who_executes(settings: Settings, folder: Path) -> list[dict[str, object
     ]
 
 
-def _agent(line: str, unit_dir: Path | None) -> "dict[Path, Content]":
+def _agent(settings: Settings, line: str, unit_dir: Path | None) -> "dict[Path, Content]":
     """Return the agent's files. Raises UsageError if it would not start with these options."""
     import shlex
 
@@ -130,11 +130,17 @@ def _agent(line: str, unit_dir: Path | None) -> "dict[Path, Content]":
         words = shlex.split(line)
     except ValueError as error:
         raise click.UsageError(f"--agent {line!r}: {error}") from None
+    if {"-h", "--help"} & set(words):
+        raise click.UsageError(f"--agent {line!r}: wanted options with which it runs")
     with agent.make_context("cni-harness agent", list(words)) as ctx:
         relative = [str(value) for value in ctx.params.values() if isinstance(value, Path) and not value.is_absolute()]
-    if relative or ctx.params["action"] != "run":
-        wanted = f"wanted an absolute path, not {relative[0]}" if relative else "wanted options alone"
-        raise click.UsageError(f"--agent {line!r}: {wanted}")
+    if relative:
+        raise click.UsageError(f"--agent {line!r}: wanted an absolute path, not {relative[0]}")
+    if ctx.params["action"] != "run" or ctx.params["once"] or ctx.params["dry_run"]:
+        raise click.UsageError(f"--agent {line!r}: wanted options with which it runs")
+    for name, folder in (("conf_dir", settings.conf_dir), ("state_dir", settings.state_dir)):
+        if name in settings.named and f"--{name.replace('_', '-')}" not in words:
+            words = [f"--{name.replace('_', '-')}={folder}", *words]
     if unit_dir is None and not systemd.is_systemd_running():
         raise click.UsageError("--agent is for systemd, which does not run here: start `cni-harness agent` by itself")
     folder = (unit_dir or systemd.UNIT_DIR).absolute()

@@ -110,7 +110,7 @@ StartLimitIntervalSec=0
 ExecStart={command}
 # What it made stays while it is away.
 Restart=always
-RestartSec=1
+RestartSec=5
 
 [Install]
 WantedBy=multi-user.target

@@ -32,9 +32,8 @@ class Member(NamedTuple):
 
     def plan(self, nodes: Sequence[ClusterNode], backend: Backend) -> Plan:
         judgement = judge(nodes, self.name)
-        own = judgement.peers[self.name].addresses.values()
         others = [each for peer in judgement.peers.values() for each in peer.addresses.values()]
-        return make_plan(judgement, self.name, backend, self.kernel.underlay(own, others))
+        return make_plan(judgement, self.name, backend, self.kernel.underlay(judgement.peers[self.name], others))
 
     def routes(self) -> dict[str, tuple[str, str]]:
         """The agent's routes by their destinations, each with gateway and link."""
@@ -219,6 +218,7 @@ def test_a_loss_is_named_and_made_good(cluster: list[Member], damage: str) -> No
         ["ip", "link", "set", TUNNEL, "down"],
         ["ip", "link", "set", TUNNEL, "mtu", "1300"],
         ["ip", "link", "set", TUNNEL, "address", "02:00:00:00:00:09"],
+        ["ip", "link", "set", TUNNEL, "mtu", "1300", "alias", "another's"],
     ],
 )
 def test_a_tunnel_that_was_changed_is_made_anew(cluster: list[Member], damage: list[str]) -> None:
@@ -265,7 +265,11 @@ def test_a_route_with_a_higher_metric_is_no_problem(cluster: list[Member], metri
     assert ("10.244.1.0/24" in one.routes()) != is_problem
 
 
-@pytest.mark.parametrize("kind", ["bridge", "vxlan id 9 dstport 8472"])
+@pytest.mark.parametrize(
+    "kind",
+    ["bridge", "vxlan id 9 dstport 8472", "vxlan id 1 dstport 8472 nolearning local 192.0.2.1"],
+    ids=["another kind", "another number", "no mark"],
+)
 def test_another_programs_link_of_the_tunnels_name_is_kept(cluster: list[Member], kind: str) -> None:
     one = cluster[0]
     one.node.run(["ip", "link", "add", TUNNEL, "type", *kind.split()])

@@ -223,9 +223,10 @@ def test_wrong_options_end_with_2_and_change_nothing(pair: Pair, case: str) -> N
 def test_a_node_without_a_range_gets_no_list_and_it_is_told(pair: Pair) -> None:
     pair.write(0, taints=[])
 
-    said = pair.agent(0, "--once").stderr
+    ended = pair.agent(0, "--once", check=False)
 
-    assert "Node node-0: it has no podCIDR" in said
+    assert ended.returncode == 1
+    assert "Node node-0: it has no podCIDR" in ended.stderr
     assert not pair.list_of(0).exists()
 
 
@@ -234,7 +235,7 @@ def test_routes_of_router_advertisements_are_kept(pair: Pair) -> None:
     node.run(["sysctl", "-qw", "net.ipv6.conf.uplink0.accept_ra=1"])
     node.run(["ip", "-6", "route", "add", "default", "via", "2001:db8::2", "dev", "uplink0", "proto", "ra"])
 
-    said = pair.agent(0, "--once").stderr
+    said = pair.agent(0, "--once", check=False).stderr
 
     assert "IPv6 is not forwarded: uplink0 would lose the routes of its router advertisements" in said
     assert pair.sysctl(0, FORWARDING) == "0"
@@ -265,7 +266,7 @@ def test_what_may_keep_pods_from_each_other_is_named_and_not_changed(pair: Pair,
     pair.nodes[0].run(["sh", "-ec", damage])
     rules = pair.nodes[0].run(["iptables", "-S", "FORWARD"]).stdout
 
-    said = pair.agent(0, "--once").stderr
+    said = pair.agent(0, "--once", check=False).stderr
 
     assert message in said
     assert pair.nodes[0].run(["iptables", "-S", "FORWARD"]).stdout == rules
@@ -287,7 +288,7 @@ def test_a_list_that_runtimes_take_first_is_named(pair: Pair) -> None:
     pair.list_of(0).parent.mkdir(parents=True)
     (pair.list_of(0).parent / "05-other.conflist").write_text("{}")
 
-    assert f"05-other.conflist, which comes before {LIST}" in pair.agent(0, "--once").stderr
+    assert f"05-other.conflist, which comes before {LIST}" in pair.agent(0, "--once", check=False).stderr
 
 
 def test_status_shows_the_ways_of_the_running_agent(pair: Pair) -> None:
@@ -315,7 +316,7 @@ def test_status_shows_the_ways_of_the_running_agent(pair: Pair) -> None:
     assert "node-1  10.244.1.0/24       direct  192.0.2.2" in table.stdout
     assert "overlaps" in table.stderr
     gone = pair.run(0, "agent", "status", check=False)
-    assert (gone.returncode, gone.stderr) == (1, "Error: no agent runs on this node\n")
+    assert (gone.returncode, gone.stderr) == (2, "Error: `cni-harness agent` does not run on this node\n")
 
 
 METRIC = re.compile(r'(\w+)(?:\{(\w+="[^"]*")\})? ([0-9.e+]+)')
@@ -347,3 +348,133 @@ def test_metrics_are_in_prometheus_format_and_a_client_that_hangs_holds_up_no_ot
     assert values["cni_harness_agent_routes", 'way="tunnel"'] == 2
     assert values["cni_harness_agent_changes_total", None] >= 6
     assert abs(values["cni_harness_agent_last_comparison_timestamp_seconds", None] - time.time()) < HANG
+
+
+def test_links_keep_their_own_forwarding_and_redirects_stay_refused_after_down(pair: Pair) -> None:
+    node = pair.nodes[0]
+    keys = [
+        "net.ipv4.conf.uplink0.forwarding",
+        "net.ipv4.conf.all.accept_redirects",
+        "net.ipv6.conf.uplink0.forwarding",
+    ]
+    node.run(["sysctl", "-qw", f"{keys[0]}=1", f"{keys[1]}=0", f"{keys[2]}=1"])
+
+    pair.agent(0, "--once")
+    pair.run(0, "agent", "down")
+
+    assert [pair.sysctl(0, key) for key in keys] == ["1", "0", "1"]
+    assert pair.sysctl(0, "net.ipv4.ip_forward") == "0"
+
+
+def test_forwarding_that_another_program_turned_on_stays(pair: Pair) -> None:
+    node = pair.nodes[0]
+    read_only = 'mount --bind -o ro /proc/sys /proc/sys; mount -o remount,ro,bind /proc/sys; exec "$@"'
+    options = [f"--manifests={pair.manifests}", "--node-name=node-0", "--once"]
+    words = ["unshare", "--mount", "sh", "-ec", read_only, "sh", *pair.words(0, "agent", *options)]
+    failed = node.run(words, check=False)
+    node.run(["sysctl", "-qw", "net.ipv4.ip_forward=1"])
+
+    pair.run(0, "agent", "down")
+
+    assert "sysctl net.ipv4.ip_forward 1: Read-only file system" in failed.stderr
+    assert failed.returncode == 1
+    assert pair.sysctl(0, "net.ipv4.ip_forward") == "1"
+
+
+def test_a_list_of_another_program_stays_and_is_named(pair: Pair) -> None:
+    pair.list_of(0).parent.mkdir(parents=True)
+    pair.list_of(0).write_text('{"mine": 1}')
+
+    said = pair.agent(0, "--once", check=False).stderr
+    pair.run(0, "agent", "down")
+
+    assert f"{pair.list_of(0)} is not as the agent wrote it, and stays" in said
+    assert pair.list_of(0).read_text() == '{"mine": 1}'
+
+
+def test_what_a_killed_agent_left_of_the_list_goes_and_the_list_is_known(pair: Pair) -> None:
+    pair.agent(0, "--once")
+    half = pair.list_of(0).with_name(f".{LIST}.0123abcd.tmp")
+    half.write_text("{")
+    record = pair.folder / "host-0" / "state" / "agent" / "changed.json"
+    told = json.loads(record.read_text())
+    told["files"] = {name: [*digests, "0"] for name, digests in told["files"].items()}
+    record.write_text(json.dumps(told))  # as of a kill before the list was written
+
+    pair.agent(0, "--once", "--mtu=1400")
+
+    assert not half.exists()
+    assert json.loads(pair.list_of(0).read_text())["plugins"][0]["mtu"] == 1400
+    pair.run(0, "agent", "down")
+    assert not pair.list_of(0).exists()
+
+
+def test_a_damaged_record_is_named_and_routes_and_table_go_all_the_same(pair: Pair) -> None:
+    pair.agent(0, "--once")
+    record = pair.folder / "host-0" / "state" / "agent" / "changed.json"
+    record.write_text("{")
+
+    ended = pair.run(0, "agent", "down", check=False)
+
+    assert ended.returncode == 2
+    assert f"{record} is damaged" in ended.stderr
+    assert pair.routes(0) == set()
+    assert TABLE not in pair.nodes[0].run(["nft", "list", "tables"]).stdout
+
+
+@pytest.mark.parametrize("action", ["down", "status"])
+def test_other_actions_take_no_dry_run(pair: Pair, action: str) -> None:
+    pair.agent(0, "--once")
+
+    ended = pair.run(0, "agent", action, "--dry-run", check=False)
+
+    assert ended.returncode == 2
+    assert f"`agent {action}` takes neither --once nor --dry-run" in ended.stderr
+    assert len(pair.routes(0)) == 2
+
+
+def test_an_agent_with_other_files_refuses_a_node_that_has_one(pair: Pair) -> None:
+    options = [f"--manifests={pair.manifests}", "--node-name=node-0"]
+    with pair.nodes[0].background(pair.words(0, "agent", *options)):
+        until(lambda: pair.list_of(0).exists())
+        other = pair.words(1, "agent", "down")
+
+        ended = pair.nodes[0].run(other, check=False)
+
+    assert ended.returncode == 2
+    assert "another agent works on this node" in ended.stderr
+    assert len(pair.routes(0)) == 2
+
+
+def test_a_second_node_of_one_name_is_told_and_the_first_is_followed(pair: Pair) -> None:
+    (pair.manifests / "backup.json").write_text((pair.manifests / "node-1.json").read_text())
+
+    said = pair.agent(0, "--once", check=False).stderr
+
+    assert "Node node-1: there is another Node of this name, which is followed" in said
+    assert len(pair.routes(0)) == 2
+
+
+def test_direct_routes_are_made_though_the_kernel_refuses_the_tunnel(pair: Pair) -> None:
+    pair.write(2)
+    far = json.loads((pair.manifests / "node-2.json").read_text())
+    far["status"]["addresses"] = [{"type": "InternalIP", "address": "198.51.100.9"}]
+    far["spec"]["podCIDRs"] = ["10.244.2.0/24"]
+    (pair.manifests / "node-2.json").write_text(json.dumps(far))
+
+    pair.nodes[0].run(["ip", "link", "set", "uplink0", "mtu", "100"])  # too small for any tunnel
+
+    said = pair.agent(0, "--once", check=False).stderr
+
+    assert "there is no tunnel: " in said
+    assert pair.routes(0) == {"10.244.1.0/24"}
+
+
+def test_pods_without_room_for_ipv6_get_no_list(pair: Pair) -> None:
+    for number in range(2):
+        pair.nodes[number].run(["ip", "link", "set", "uplink0", "mtu", "1300"])
+
+    said = pair.agent(0, "--once", check=False).stderr
+
+    assert "no network list: IPv6 needs packets of 1280 bytes, and those of pods have 1250" in said
+    assert not pair.list_of(0).exists()

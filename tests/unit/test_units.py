@@ -134,7 +134,10 @@ def test_the_agents_unit_has_its_options_and_is_taken_back_alone(cli: Cli, tmp_p
 
 WRONG_OPTIONS = {
     "--manifests nodes": "wanted an absolute path, not nodes",
-    "down": "wanted options alone",
+    "down": "wanted options with which it runs",
+    "--once": "wanted options with which it runs",
+    "--dry-run": "wanted options with which it runs",
+    "--help": "wanted options with which it runs",
     "--backend ipip": "'ipip' is not one of 'auto', 'host-gw', 'vxlan'",
     "--manifests '": "No closing quotation",
 }
