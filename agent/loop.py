@@ -86,6 +86,8 @@ class _Loop:
     def _take_nodes(self) -> None:
         nodes = self._source.nodes()
         if nodes is None:
+            for agent in self._due if self._source.problems else ():
+                self._tell(agent, [*self._source.problems])
             return
         changed = self._cluster.update(nodes)
         for agent in self._due:

@@ -41,16 +41,18 @@ class ApiNodes:
     def __init__(self, config: ClusterConfig) -> None:
         self._informer = Informer(config, NODES, read_node, page=_PAGE)
         self._informer.start()
-        self._known = False
+        self._seen = (False, "")
 
     def fileno(self) -> int | None:
         """Return the descriptor of the informer."""
         return self._informer.fileno()
 
     def poll(self) -> bool:
-        """Tell whether Nodes have changed, or the whole list has become known."""
-        was_unknown, self._known = not self._known, self._informer.has_synced
-        return bool(self._informer.take_changes()) or (was_unknown and self._known)
+        """Tell whether Nodes or the problem have changed, or the whole list has become known."""
+        has_changed = bool(self._informer.take_changes())
+        # After it, as it takes the sign that one of these has changed, too.
+        before, self._seen = self._seen, (self._informer.has_synced, self._informer.problem)
+        return has_changed or before != self._seen
 
     def nodes(self) -> list[ClusterNode] | None:
         """Return all Nodes; None until the list was read once."""

@@ -228,11 +228,11 @@ def test_routes_stay_while_the_api_server_is_away_and_follow_nodes_when_it_is_ba
     with one.node.background(["ip", "monitor", "route"]) as monitor:
         control_plane.end("kube-controller-manager")
         control_plane.end("kube-apiserver", kill=True)
-        until(lambda: "refused" in " ".join(one.source.problems), within=SECONDS)
+        until(lambda: "refused" in " ".join(one.problems), within=SECONDS)
         assert_reached(members)
         control_plane.start_api_server()
         control_plane.start_controllers()
-        until(lambda: not one.source.problems, within=SECONDS)
+        until(lambda: not one.problems, within=SECONDS)
         monitor.terminate()
         assert monitor.stdout is not None
         assert f"proto {PROTOCOL}" not in monitor.stdout.read()
