@@ -68,8 +68,12 @@ class ApiError(KubeError):
 
     @property
     def is_expired(self) -> bool:
-        """Whether a resource version or a `continue` token is too old: the list has to be read again."""
-        return self.code == GONE or self.reason in {"Expired", "Gone"}
+        """Whether a resource version or a `continue` token cannot be used: the list has to be read again.
+
+        It is too old, or after a restored backup newer than all that the server has.
+        """
+        is_too_new = self.message.startswith("Too large resource version")
+        return self.code == GONE or self.reason in {"Expired", "Gone"} or is_too_new
 
 
 def _excerpt(answer: object) -> str:
