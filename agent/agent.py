@@ -5,6 +5,7 @@ import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable
 from contextlib import ExitStack, closing
+from functools import cached_property
 from socket import AF_BRIDGE
 from typing import Final, NamedTuple
 
@@ -209,8 +210,18 @@ class _Expected:
             self._neighbours |= ways.neighbours
             self._ends |= ways.ends
         self._watched = {*uplinks, tunnel, *(hop.ifindex for hop in self._hops.values())} - {0}
-        self._nodes = {version: sorted(int(each) for each in nodes if each.version == version) for version in (4, 6)}
-        self._ranges = {version: sorted(each for each in self._hops if each.version == version) for version in (4, 6)}
+        self._addresses = nodes
+
+    # These are sorted for another program's route alone: an agent's own changes come back to it far more often.
+
+    @cached_property
+    def _nodes(self) -> dict[int, list[int]]:
+        addresses = self._addresses
+        return {version: sorted(int(each) for each in addresses if each.version == version) for version in (4, 6)}
+
+    @cached_property
+    def _ranges(self) -> dict[int, list[Network]]:
+        return {version: sorted(each for each in self._hops if each.version == version) for version in (4, 6)}
 
     def is_contradicted(self, frame: Frame) -> bool:
         """Tell whether an announcement is about something that the plan has in another way."""
