@@ -63,7 +63,8 @@ def main(arguments: list[str]) -> int:
         sys.stdout.flush()
     if options.pages:
         where = machine()
-        conditions = f"{where['processor']}, {where['processors']} processors, Linux {where['kernel']}."
+        processors = f"{where['processor']}, {where['processors']} processors"
+        conditions = f"{processors}, Linux {where['kernel']}; {time.strftime('%Y-%m-%d')}."
         table = markdown(TextTable(_HEADINGS, [each.row() for each in figures]))
         write_between_markers(_PAGE, {"nodes": f"{table}\n\n{conditions}"})
     return int(any(each.most is not None and each.value > each.most for each in figures))
