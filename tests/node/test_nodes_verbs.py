@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from harness.cli.command_line import run
 from harness.files import locked
 from harness.runtime.cluster import ClusterFiles
 from harness.runtime.pod_record import Pod
@@ -187,9 +188,12 @@ WRONG = {
 
 
 @pytest.mark.parametrize("options", WRONG)
-def test_wrong_options_are_refused_and_make_nothing(machine: Machine, options: tuple[str, ...]) -> None:
-    assert WRONG[options] in machine.run("nodes", "up", *options, code=2)
-    assert machine.left() == []
+def test_wrong_options_are_refused_and_make_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
+) -> None:
+    assert run(["--state-dir", str(tmp_path / "state"), "nodes", "up", *options]) == 2
+    assert WRONG[options] in capsys.readouterr().err
+    assert not (tmp_path / "state").exists()
 
 
 def test_a_namespace_of_another_program_is_refused_and_stays(machine: Machine) -> None:
@@ -210,6 +214,24 @@ def test_a_namespace_of_another_program_is_refused_and_stays(machine: Machine) -
         assert machine.left() == ["/run/netns/node-2"]
     finally:
         subprocess.run(["ip", "netns", "del", "node-2"], check=True)
+
+
+def test_agents_follow_manifests_in_a_folder_of_the_user_whose_other_files_stay(machine: Machine) -> None:
+    folder = machine.state_dir.with_name("manifests")
+    folder.mkdir()
+    (folder / "node-2.json").write_text("{}")
+    options = ("--manifests", str(folder))
+    assert f"{folder}/node-2.json exists" in machine.up(2, *options, cidr="10.244.0.0/16", code=1)
+    (folder / "node-2.json").rename(folder / "other.txt")
+
+    machine.up(2, *options, cidr="10.244.0.0/16")
+    (folder / "node-2.json").unlink()
+    until(lambda: machine.route(1, "10.244.2.0/24") == [])
+    until(lambda: machine.json("nodes")["nodes"][1]["problems"] == ["Node node-2: there is no such Node"])
+    machine.run("nodes", "down")
+
+    assert [path.name for path in folder.iterdir()] == ["other.txt"]
+    assert machine.left() == []
 
 
 def test_a_killed_process_is_started_anew_and_a_lost_node_made_anew(machine: Machine) -> None:
