@@ -79,6 +79,7 @@ class ManifestNodes:
         self._seen: dict[Path, tuple[int, int, int]] = {}
         self._nodes: dict[Path, list[ClusterNode]] = {}
         self._flaws: dict[Path, str] = {}
+        self._lost = ""
         self.poll()
 
     def fileno(self) -> int | None:
@@ -90,16 +91,14 @@ class ManifestNodes:
         try:
             found = {path: _mark(path) for path in self._files()}
         except OSError as error:
-            flaw = f"{self._path}: {error.strerror}"
-            changed = self._flaws.get(self._path) != flaw
-            self._flaws[self._path] = flaw
-            return changed
+            before, self._lost = self._lost, f"{self._path}: {error.strerror}"
+            return before != self._lost
+        was_lost, self._lost = bool(self._lost), ""
         if found == self._seen:
-            return False
+            return was_lost
         for path in self._seen.keys() - found.keys():
             self._nodes.pop(path, None)
             self._flaws.pop(path, None)
-        self._flaws.pop(self._path, None)
         for path, mark in found.items():
             if self._seen.get(path) != mark:
                 self._read(path)
@@ -108,12 +107,12 @@ class ManifestNodes:
 
     def nodes(self) -> list[ClusterNode] | None:
         """Return all Nodes."""
-        return [node for nodes in self._nodes.values() for node in nodes]
+        return [node for _, nodes in sorted(self._nodes.items()) for node in nodes]
 
     @property
     def problems(self) -> list[str]:
         """Return the faults of files."""
-        return list(self._flaws.values())
+        return [*filter(None, [self._lost]), *self._flaws.values()]
 
     def close(self) -> None:
         """Do nothing: no file is open."""
@@ -137,7 +136,7 @@ def _mark(path: Path) -> tuple[int, int, int]:
     """Return what differs if a file was written or replaced; zeros if it went."""
     try:
         found = path.stat()
-    except FileNotFoundError:
+    except OSError:  # it went, or is a link to nothing: reading it tells
         return 0, 0, 0
     return found.st_mtime_ns, found.st_size, found.st_ino
 
@@ -156,6 +155,9 @@ def _nodes_in(content: bytes) -> Iterator[dict[str, object]]:
         items = document.get("items")
         for each in items if isinstance(items, list) else [document]:
             if isinstance(each, dict) and each.get("kind", "Node") == "Node":
-                if not read_node(each).name:
+                name = read_node(each).name
+                if not name:
                     raise ManifestError("a Node without a name")
+                if not name.isprintable():
+                    raise ManifestError(f"a Node of the name {name!r}")
                 yield each

@@ -331,6 +331,8 @@ def test_a_folder_of_manifests_that_goes_keeps_the_routes(running: Running) -> N
 
     until(lambda: is_told(running, "No such file or directory"))
     assert running.destinations(0) == OTHER
+    running.folder.with_name("away").rename(running.folder)
+    until(lambda: running.told["node-0"] == [])
 
 
 def test_a_problem_is_told_once_and_no_more_when_it_is_corrected(running: Running) -> None:
