@@ -8,6 +8,7 @@ import fcntl
 import os
 import stat
 import struct
+import sys
 
 from fast_stdlib import syscalls
 from fast_stdlib.contextlib import contextmanager
@@ -22,6 +23,8 @@ _SIOCGIFFLAGS = 0x8913
 _SIOCSIFFLAGS = 0x8914
 _IFF_UP = 0x1
 _IFREQ = struct.Struct("16sh22x")
+
+_SO_NETNS_COOKIE = 71  # include/uapi/asm-generic/socket.h
 
 _CURRENT = "/proc/thread-self/ns/net"
 # More mounts than this on one file are a loop, not stacked namespaces.
@@ -112,6 +115,20 @@ def entered(namespace: Namespace) -> Iterator[None]:
             yield
         finally:
             syscalls.setns(before.fd, syscalls.CLONE_NEWNET)
+
+
+def namespace_cookie(path: str) -> int:
+    """Return the number that no other network namespace has until the machine's restart; 0 before Linux 5.14.
+
+    Raises as `open_namespace` does, OSError.
+    """
+    import socket
+
+    with open_namespace(path) as namespace, entered(namespace), socket.socket(socket.AF_UNIX) as inside:
+        try:
+            return int.from_bytes(inside.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8), sys.byteorder)
+        except OSError:
+            return 0
 
 
 def create_namespace(path: str) -> None:

@@ -8,7 +8,7 @@ import resource
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -64,10 +64,11 @@ class _Status:
         self._is_new = True
 
     def write(self) -> None:
-        """Write them if they have changed, and each agent has told its own. Raises OSError."""
+        """Write them if they have changed, and each agent has told its own."""
         if self._is_new and len(self._problems) == self._count:
-            self._is_new = False
-            self._files.write_status({name: each for name, each in self._problems.items() if each})
+            with suppress(OSError):  # a full disk; the next poll tries again
+                self._files.write_status({name: each for name, each in self._problems.items() if each})
+                self._is_new = False
 
 
 def main() -> int:
@@ -79,12 +80,13 @@ def main() -> int:
     if layout is None:  # `nodes down` was faster
         return 0
     stop = os.eventfd(0)
-    signal.signal(signal.SIGTERM, lambda *_: os.eventfd_write(stop, 1))
     # Each agent has sockets of its own.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:
         with _server(files), ExitStack() as stack:
+            # Only now: the server's process must not have this handler before its program is loaded.
+            signal.signal(signal.SIGTERM, lambda *_: os.eventfd_write(stop, 1))
             for place in layout.places():
                 stack.enter_context(held_node(Node(place.name, state_dir)))
             agents = [stack.enter_context(each) for each in _agents(layout, state_dir)]

@@ -22,7 +22,6 @@ _FAMILIES: Final = {"v4": [4], "v6": [6], "dual": [4, 6]}
 _READY_S: Final = 120.0
 _PAUSE_S: Final = 0.02
 _WHY: Final = "makes network namespaces"
-_MOST: Final = 1000
 
 
 @verb(
@@ -51,7 +50,8 @@ def command(ctx: click.Context, settings: Settings) -> None:
         "nodes up --count 4 --subnets 2 --cluster-cidr 10.244.0.0/16": "Two subnets, with a router between them",
     },
 )
-@click.option("--count", type=click.IntRange(1, _MOST), required=True, metavar="N", help="Nodes.")
+# A bridge has 1,023 ports.
+@click.option("--count", type=click.IntRange(1, 1000), required=True, metavar="N", help="Nodes.")
 @click.option(
     "--subnets",
     type=click.IntRange(1, 64),
@@ -93,7 +93,7 @@ def up(
     """
     from harness.files import locked, remove_tree
     from harness.runtime.cluster import ClusterError, ClusterFiles, Layout
-    from harness.runtime.underlay import make_nodes, refuse_foreign
+    from harness.runtime.underlay import MACHINE_LOCK, make_nodes, refuse_foreign
 
     needs_root("nodes up", _WHY)
     files = ClusterFiles(settings.state_dir)
@@ -105,7 +105,7 @@ def up(
         raise click.UsageError(f"--cluster-cidr {cluster_cidr}: {error}") from None
     if family is not None and sorted(each.version for each in ranges) != _FAMILIES[family]:
         raise click.UsageError(f"--family {family}: --cluster-cidr {cluster_cidr} has not one range of each of it")
-    with locked(files.lock):
+    with locked(MACHINE_LOCK), locked(files.lock):
         known = files.layout()
         if known is not None and known != layout:
             raise click.ClickException(f"there are {_in_words(known)}; `cni-harness nodes down` removes them")
@@ -183,14 +183,15 @@ def down(settings: Settings) -> int:
     A pod that cannot be deleted stays, with its node. If `down` was killed, the next one goes on.
     """
     from harness.files import locked
-    from harness.runtime.underlay import nodes_of, remove_nodes
+    from harness.runtime.underlay import MACHINE_LOCK, nodes_of, remove_nodes
 
     needs_root("nodes down", "removes network namespaces")
     files = _files(settings)
     if not files.folder.exists():
         say("No nodes")
+        settings.emit({"removed": []}, TextTable((), ()))
         return 0
-    with locked(files.lock):
+    with locked(MACHINE_LOCK), locked(files.lock):
         layout = files.layout()
         left: list[str] = []
         names: list[str] = []
@@ -310,7 +311,9 @@ def _await(files: "ClusterFiles") -> dict[str, list[str]]:
     """Wait until each agent has compared, and return the problems by node. Raises ClickException."""
     deadline = time.monotonic() + _READY_S
     while (problems := files.problems()) is None:
-        if files.process() is None or time.monotonic() > deadline:
+        if time.monotonic() > deadline:
+            raise click.ClickException(f"the agents have not compared all within {_READY_S:.0f} s; log: {files.log}")
+        if files.process() is None:
             lines = files.log.read_text(errors="replace").splitlines()
             raise click.ClickException(f"the agents do not run; {files.log} ends with: {lines[-1] if lines else ''}")
         time.sleep(_PAUSE_S)

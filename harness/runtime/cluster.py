@@ -17,9 +17,6 @@ from harness.process_stat import process_stat
 Network: TypeAlias = IPv4Network | IPv6Network
 Interface: TypeAlias = IPv4Interface | IPv6Interface
 
-MOST_NODES: Final = 1000
-"""A bridge has 1,023 ports."""
-MOST_SUBNETS: Final = 64
 UNDERLAY: Final = "underlay"
 """The name of the namespace with the bridges and the router."""
 UPLINK: Final = "eth0"

@@ -22,7 +22,7 @@ from harness.runtime.own_folders import OwnFolders, own_folders
 from harness.runtime.pod_record import Pod
 from harness.runtime.pods import PodStore
 from harness.runtime.sandbox import NETNS_DIR, create_sandbox, sandbox_exists
-from netlink.namespace import Namespace, entered, open_namespace, remove_namespace
+from netlink.namespace import Namespace, entered, namespace_cookie, open_namespace, remove_namespace
 from netlink.own_namespaces import (
     HeldMounts,
     bind_over,
@@ -100,8 +100,14 @@ class Node:
         return self.netns is None or self.folder.exists() or sandbox_exists(self.netns)
 
     def has_foreign_netns(self) -> bool:
-        """Tell whether the node's network namespace exists, and was made before the node."""
-        return self.netns is not None and sandbox_exists(self.netns) and not self._made_here.exists()
+        """Tell whether the node's network namespace exists, and is another program's."""
+        if self.netns is None or not sandbox_exists(self.netns):
+            return False
+        if not self._made_here.exists():
+            return True
+        # A restart, or `ip netns delete`, may have ended the node's own, and another program may have made one since.
+        known = self._made_here.read_text()
+        return bool(known) and known != _identity_of(self.netns)
 
     def must_exist(self) -> None:
         """Raise NodeError if the node does not exist; `in_use` and `alone` would make it."""
@@ -143,7 +149,7 @@ class Node:
         with locked(self._lock):
             if self.pods.has_records():
                 return False
-            if self._made_here.exists() or not sandbox_exists(self.netns):
+            if not self.has_foreign_netns():
                 remove_namespace(self.netns)
             from shutil import rmtree
 
@@ -284,3 +290,9 @@ class Node:
         write_atomically(self._made_here, b"")
         remove_namespace(self.netns)  # a plain file remains after a crash or a reboot
         create_sandbox(self.netns, fixed=True)
+        write_atomically(self._made_here, _identity_of(self.netns).encode())
+
+
+def _identity_of(netns: str) -> str:
+    """Return what tells a network namespace from each other one: the machine's boot and a number."""
+    return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {namespace_cookie(netns)}"

@@ -23,6 +23,8 @@ from netlink.routes import add_route, new_route
 from netlink.rtnl import Rtnl
 from netlink.sysctl import write_sysctl
 
+MACHINE_LOCK: Final = Path("/run/cni-harness/nodes.lock")
+"""Held while nodes are made or removed: their names are the machine's, whatever the folder of their files."""
 _ALIAS: Final = "uplink of cni-harness nodes"
 """Of an uplink that is complete."""
 _USABLE_S: Final = 60.0
@@ -40,9 +42,7 @@ def refuse_foreign(layout: Layout, state_dir: Path, *, is_known: bool) -> None:
         if node.has_foreign_netns():
             raise ClusterError(f"another program has made the network namespace {node.name}")
         if not is_known and node.exists():
-            raise ClusterError(
-                f"node {node.name} exists; `cni-harness --node {node.name} del --all --prune` removes it"
-            )
+            raise ClusterError(f"node {node.name} exists; `{node.program()} del --all --prune` removes it")
 
 
 def nodes_of(layout: Layout, state_dir: Path) -> list[Node]:
@@ -91,9 +91,10 @@ def remove_nodes(layout: Layout, state_dir: Path) -> list[str]:
 def _make_router(rtnl: Rtnl, underlay: Node, router: Router) -> int:
     """Make the bridge of a subnet, as far as it is missing, and return its ifindex."""
     with entered(_namespace(underlay)):
-        write_sysctl("net/ipv6/conf/default/addr_gen_mode", _NO_LINK_LOCAL)
-        for family in ("ipv4", "ipv6"):
-            write_sysctl(f"net/{family}/conf/all/forwarding", "1")
+        with suppress(FileNotFoundError):  # a kernel without IPv6
+            write_sysctl("net/ipv6/conf/default/addr_gen_mode", _NO_LINK_LOCAL)
+        for address in router.addresses:
+            write_sysctl(f"net/ipv{address.version}/conf/all/forwarding", "1")
     rtnl.create_bridge(router.bridge, mac=router.mac)
     ifindex = _ifindex(rtnl, router.bridge)
     addresses = [add_address(ifindex, each, nodad=True, exist_ok=True) for each in router.addresses]
@@ -112,7 +113,7 @@ def _join(node: Node, place: Place, places: Sequence[Place], layout: Layout, out
         outside.delete_link(place.name)
         namespace, router = _namespace(node), layout.routers()[place.subnet]
         outside.create_veth(place.name, peer_name=UPLINK, peer_namespace=namespace, peer_mac=place.mac, master=bridge)
-        with entered(namespace):
+        with entered(namespace), suppress(FileNotFoundError):  # a kernel without IPv6
             write_sysctl(f"net/ipv6/conf/{UPLINK}/addr_gen_mode", _NO_LINK_LOCAL)
         uplink = _uplink(inside)
         others = [each for each in places if each.subnet == place.subnet and each is not place]

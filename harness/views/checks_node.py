@@ -69,6 +69,9 @@ def _forwarding(state: NodeState, alive: list[KnownAttachment]) -> Iterator[Faul
 def forwarding_off(state: NodeState, link: str, version: int) -> str:
     """Return the kernel parameter that stops packets of an IP version that come in by a link; "" if none does."""
     whole, family = ("net.ipv4.ip_forward", "ipv4") if version == _IPV4 else ("net.ipv6.conf.all.forwarding", "ipv6")
+    if version != _IPV4:  # a link's own parameter is about router advertisements
+        forced = state.link_sysctl(link, "ipv6.conf.force_forwarding") == "1"  # Linux 6.17
+        return whole if state.sysctl(whole) == "0" and not forced else ""
     if state.sysctl(whole) == "0":
         return whole
     is_off = state.link_sysctl(link, f"{family}.conf.forwarding") == "0"

@@ -109,7 +109,8 @@ class _Walk(PacketOnWay):
         if route.kind == RTN_LOCAL:
             self.hook(place, "input", iif=link.name)
             raise self.delivered(place)
-        if self.packet.version != _IPV4 and place.sysctl("net/ipv6/conf/all/forwarding") == "0":
+        is_off = self.packet.version != _IPV4 and place.sysctl("net/ipv6/conf/all/forwarding") == "0"
+        if is_off and place.sysctl(f"net/ipv6/conf/{link.name}/force_forwarding") != "1":  # Linux 6.17
             raise End("dropped", place.label, "net.ipv6.conf.all.forwarding is 0")
         oif, next_hop = self.out(place, route), self.next_hop(route)
         if oif == link.name and before != self.packet.destination and self._is_bridge_filtered(place, link):

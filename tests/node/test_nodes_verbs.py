@@ -16,7 +16,7 @@ import pytest
 
 from harness.cli.command_line import run
 from harness.files import locked
-from harness.runtime.cluster import ClusterFiles
+from harness.runtime.cluster import UNDERLAY, ClusterFiles
 from harness.runtime.pod_record import Pod
 from netlink.namespace import remove_namespace
 from tests.cli import ROOT
@@ -77,7 +77,8 @@ class Machine:
         links = [link["ifname"] for link in json.loads(subprocess.check_output(["ip", "-j", "link"])) or ()]
         commands = [command_line(path) for path in Path("/proc").glob("[0-9]*/cmdline")]
         processes = [str(each) for each in commands if str(self.state_dir).encode() in each]
-        return [*map(str, NETNS.glob("*node*")), *files, *(link for link in links if link != "lo"), *processes]
+        namespaces = [str(path) for name in ("node-*", UNDERLAY) for path in NETNS.glob(name)]
+        return [*namespaces, *files, *(link for link in links if link != "lo"), *processes]
 
 
 def command_line(path: Path) -> bytes:
@@ -304,3 +305,19 @@ def test_pods_of_fifty_nodes_reach_each_other(machine: Machine, way: str) -> Non
     chosen = pairs if way == "host-gw" else random.Random(28).sample(pairs, 500)  # noqa: S311 -- a sample
     assert faults(pods, chosen) == []
     assert faults_of_size(pods, chosen[:10], mtu) == []
+
+
+def test_namespaces_that_another_program_made_after_a_restart_stay(machine: Machine) -> None:
+    machine.up(2)
+    subprocess.run(["ip", "netns", "delete", "node-2"], check=True)
+    subprocess.run(["ip", "netns", "add", "node-2"], check=True)
+    subprocess.run(["ip", "-n", "node-2", "link", "add", "eth0", "type", "bridge"], check=True)
+
+    said = machine.up(2, code=1)
+    machine.run("nodes", "down")
+
+    assert "another program has made the network namespace node-2" in said
+    [link] = json.loads(subprocess.check_output(["ip", "-j", "-n", "node-2", "link", "show", "eth0"]))
+    assert link["ifname"] == "eth0"
+    assert not (NETNS / "node-1").exists()
+    subprocess.run(["ip", "netns", "delete", "node-2"], check=True)

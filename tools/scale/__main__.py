@@ -33,6 +33,7 @@ _CIDRS: Final = {4: "10.0.0.0/8", 6: "fd00:244::/48"}
 _HEADINGS: Final = ("figure", "goal", "measured", "reached")
 _MIB: Final = 1 << 20
 _QUIET_S: Final = 1.5
+_LIMIT_S: Final = 120.0
 _SETTLE_S: Final = 0.3
 
 
@@ -127,6 +128,8 @@ def _one_gone(state_dir: Path, pid: int, words: str) -> Iterator[Figure]:
             before, begin = _cpu(pid), time.monotonic()
             change()
             while are_there() != {wanted}:
+                if time.monotonic() - begin > _LIMIT_S:
+                    raise SystemExit(f"not all nodes have changed within {_LIMIT_S:.0f} s")
                 time.sleep(0.05)
             took = time.monotonic() - begin
             time.sleep(_SETTLE_S)  # no longer: each minute all agents compare everything

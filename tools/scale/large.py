@@ -29,7 +29,7 @@ def main(netns: str, peers: int, port: int) -> None:
     """Make the routes, and print the figures."""
     with open_namespace(netns) as namespace, Agent(Options("node-0", Backend.HOST_GW), namespace) as agent:
         if port:
-            _follow(agent, port)
+            _follow(agent, port, peers)
             seconds = process_time()
         else:
             nodes = [
@@ -40,13 +40,24 @@ def main(netns: str, peers: int, port: int) -> None:
             cluster.update(nodes)
             agent.reconcile(cluster.judgement_for("node-0"))
             seconds = process_time() - begin
+        if agent.problems or _planned(agent) != peers:
+            raise SystemExit(f"{_planned(agent)} of {peers} routes: {agent.problems[:1]}")
         sys.stdout.write(json.dumps({"seconds": seconds, "MiB": _resident() / _KIB}))
 
 
-def _follow(agent: Agent, port: int) -> None:
+def _planned(agent: Agent) -> int:
+    """Return the number of routes, which the kernel has taken if there is no problem."""
+    return sum(len(ways.hops) for ways in agent.plan.ways.values()) if agent.plan is not None else 0
+
+
+def _follow(agent: Agent, port: int, peers: int) -> None:
+    def tell(_: Agent, problems: list[str]) -> None:
+        if problems or _planned(agent) == peers:
+            os.eventfd_write(stop, 1)
+
     stop = os.eventfd(0)
     source = ApiNodes(ClusterConfig(Server("http", "127.0.0.1", port)))
-    serve(source, Cluster(), [agent], stop, lambda *_: os.eventfd_write(stop, 1))
+    serve(source, Cluster(), [agent], stop, tell)
     source.close()
 
 

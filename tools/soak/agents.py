@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -89,7 +89,11 @@ def kill_agents(folder: Path, root: Path, kills: int, seed: int, *, limit: float
     Raises RuntimeError if an agent ends by itself.
     """
     node = Node("soak-agents", folder / "state")
-    with node.in_use():
+    if node.has_foreign_netns():
+        raise SystemExit("another program has made the network namespace soak-agents")
+    with ExitStack() as stack:
+        stack.callback(node.remove)
+        stack.enter_context(node.in_use())
         for line in _UPLINK:
             _ip(node, line).check_returncode()
         # As network managers do: the kernel removes IPv6 addresses of a link that goes down.
@@ -98,7 +102,6 @@ def kill_agents(folder: Path, root: Path, kills: int, seed: int, *, limit: float
         while round_.outcome.kills < kills:
             round_.interrupted_life()
             round_.judged_life()
-    node.remove()
     return round_.outcome
 
 
