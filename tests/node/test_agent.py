@@ -256,7 +256,7 @@ def test_an_overlapping_node_is_refused_and_the_others_go_on(running: Running) -
     )
 
 
-def test_a_broken_manifest_changes_nothing_and_is_told(running: Running) -> None:
+def test_a_broken_manifest_changes_nothing_and_is_a_problem(running: Running) -> None:
     until(lambda: running.destinations(0) == OTHER)
 
     for content, words in (("", "no object in it"), ("{", "not JSON"), ('{"kind": "Node"}', "a Node without a name")):
@@ -335,7 +335,7 @@ def test_a_folder_of_manifests_that_goes_keeps_the_routes(running: Running) -> N
     until(lambda: running.told["node-0"] == [])
 
 
-def test_a_problem_is_told_once_and_no_more_when_it_is_corrected(running: Running) -> None:
+def test_a_problem_ends_when_it_is_corrected(running: Running) -> None:
     until(lambda: running.destinations(0) == OTHER)
 
     for claim, word in (("0.0.0.0/0", "a default route"), ("224.0.0.0/8", "multicast")):
@@ -346,7 +346,7 @@ def test_a_problem_is_told_once_and_no_more_when_it_is_corrected(running: Runnin
     until(lambda: running.told["node-0"] == [])
 
 
-def test_a_route_in_the_way_is_told_until_it_goes(running: Running) -> None:
+def test_a_route_in_the_way_is_a_problem_until_it_goes(running: Running) -> None:
     node, route = running.nodes[0], ["10.244.1.0/25", "via", "192.0.2.9"]
     until(lambda: running.destinations(0) == OTHER)
     node.run(["ip", "route", "add", *route])

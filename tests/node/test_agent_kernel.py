@@ -331,7 +331,7 @@ TWO_PATHS6 = ["nexthop", "via", "2001:db8::2", "nexthop", "via", "2001:db8::9"]
         ("fd00:10:244:9::/64", TWO_PATHS6, "- route fd00:10:244:9::/64"),
     ],
 )
-def test_a_route_of_the_agents_protocol_is_its_own_whatever_its_kind(
+def test_a_route_of_any_kind_with_the_agents_protocol_is_its_own(
     cluster: list[Member], dst: str, route: list[str], planned: str
 ) -> None:
     one = cluster[0]

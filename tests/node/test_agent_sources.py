@@ -25,7 +25,9 @@ class Away(Unknown):
         return ["connection refused"]
 
 
-def test_a_problem_of_the_source_is_told_before_nodes_are_known(make_node: Callable[[], Node], tmp_path: Path) -> None:
+def test_a_problem_of_the_source_is_reported_before_nodes_are_known(
+    make_node: Callable[[], Node], tmp_path: Path
+) -> None:
     with Running(tmp_path / "nodes", [make_node()], Backend.AUTO).serving(Away()) as running:
         until(lambda: running.told, within=30)
 

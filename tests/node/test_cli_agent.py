@@ -81,7 +81,8 @@ def pair(make_node: Callable[[], Node], tmp_path: Path, direct_bin_dir: Path) ->
     pair = Pair(nodes, tmp_path, direct_bin_dir)
     yield pair
     for number in range(2):
-        pair.run(number, "del", "--all")
+        if (tmp_path / f"host-{number}" / "state" / "pods").exists():
+            pair.run(number, "del", "--all")
 
 
 def test_pods_of_two_nodes_reach_each_other_by_their_own_addresses(pair: Pair) -> None:
@@ -155,7 +156,7 @@ def test_down_takes_back_all_that_the_agent_made(pair: Pair) -> None:
     assert pair.sysctl(0, "net.ipv4.ip_forward") == "0"
 
 
-def test_down_keeps_what_others_have_changed(pair: Pair) -> None:
+def test_down_keeps_changes_of_other_programs(pair: Pair) -> None:
     pair.nodes[0].run(["sysctl", "-qw", f"{FORWARDING}=1"])
     pair.agent(0, "--once")
     pair.list_of(0).write_text("{}")
@@ -220,7 +221,7 @@ def test_wrong_options_end_with_2_and_change_nothing(pair: Pair, case: str) -> N
     pair.nodes[0].assert_same_state(before)
 
 
-def test_a_node_without_a_range_gets_no_list_and_it_is_told(pair: Pair) -> None:
+def test_a_node_without_a_range_gets_a_problem_and_no_list(pair: Pair) -> None:
     pair.write(0, taints=[])
 
     ended = pair.agent(0, "--once", check=False)
@@ -261,7 +262,7 @@ HINDRANCES = {
 
 
 @pytest.mark.parametrize("case", HINDRANCES)
-def test_what_may_keep_pods_from_each_other_is_named_and_not_changed(pair: Pair, case: str) -> None:
+def test_hindrances_between_pods_are_named_and_not_changed(pair: Pair, case: str) -> None:
     damage, message = HINDRANCES[case]
     pair.nodes[0].run(["sh", "-ec", damage])
     rules = pair.nodes[0].run(["iptables", "-S", "FORWARD"]).stdout
@@ -392,7 +393,7 @@ def test_a_list_of_another_program_stays_and_is_named(pair: Pair) -> None:
     assert pair.list_of(0).read_text() == '{"mine": 1}'
 
 
-def test_what_a_killed_agent_left_of_the_list_goes_and_the_list_is_known(pair: Pair) -> None:
+def test_half_a_list_of_a_killed_agent_is_removed(pair: Pair) -> None:
     pair.agent(0, "--once")
     half = pair.list_of(0).with_name(f".{LIST}.0123abcd.tmp")
     half.write_text("{")
@@ -409,7 +410,7 @@ def test_what_a_killed_agent_left_of_the_list_goes_and_the_list_is_known(pair: P
     assert not pair.list_of(0).exists()
 
 
-def test_a_damaged_record_is_named_and_routes_and_table_go_all_the_same(pair: Pair) -> None:
+def test_down_with_a_damaged_record_names_it_and_removes_routes_and_table(pair: Pair) -> None:
     pair.agent(0, "--once")
     record = pair.folder / "host-0" / "state" / "agent" / "changed.json"
     record.write_text("{")
@@ -446,7 +447,7 @@ def test_an_agent_with_other_files_refuses_a_node_that_has_one(pair: Pair) -> No
     assert len(pair.routes(0)) == 2
 
 
-def test_a_second_node_of_one_name_is_told_and_the_first_is_followed(pair: Pair) -> None:
+def test_of_two_nodes_with_one_name_the_first_is_followed(pair: Pair) -> None:
     (pair.manifests / "backup.json").write_text((pair.manifests / "node-1.json").read_text())
 
     said = pair.agent(0, "--once", check=False).stderr

@@ -131,7 +131,7 @@ def test_a_fault_between_nodes_is_named_and_no_other(by_way: dict[str, TwoNodes]
     assert all(each.cause and each.remedy for each in faults)
 
 
-def test_a_fault_of_the_nodes_own_pods_and_of_others_is_told_once(by_way: dict[str, TwoNodes]) -> None:
+def test_a_fault_of_own_pods_and_others_is_reported_once(by_way: dict[str, TwoNodes]) -> None:
     nodes = by_way[DIRECT]
     nodes.nodes[0].run(["sysctl", "-qw", "net.ipv4.ip_forward=0"])
 

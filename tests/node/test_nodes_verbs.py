@@ -217,7 +217,8 @@ def test_a_namespace_of_another_program_is_refused_and_stays(machine: Machine) -
         subprocess.run(["ip", "netns", "del", "node-2"], check=True)
 
 
-def test_agents_follow_manifests_in_a_folder_of_the_user_whose_other_files_stay(machine: Machine) -> None:
+@pytest.mark.slow("seconds; test_cli_agent follows manifests in make test")
+def test_agents_follow_manifests_in_a_users_folder_and_keep_its_other_files(machine: Machine) -> None:
     folder = machine.state_dir.with_name("manifests")
     folder.mkdir()
     (folder / "node-2.json").write_text("{}")
@@ -235,6 +236,7 @@ def test_agents_follow_manifests_in_a_folder_of_the_user_whose_other_files_stay(
     assert machine.left() == []
 
 
+@pytest.mark.slow("seconds; make test has a killed up that down takes back")
 def test_a_killed_process_is_started_anew_and_a_lost_node_made_anew(machine: Machine) -> None:
     machine.up(2)
     pid = machine.files.process()
@@ -264,6 +266,7 @@ MOMENTS = [0.1, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7]
 
 
 @pytest.mark.mostly_slow(5, "each moment; a part is in make test")
+@pytest.mark.slow("seconds each; make test has a killed up that down takes back")
 @pytest.mark.parametrize("seconds", MOMENTS)
 def test_a_killed_up_and_a_killed_down_are_put_right_by_the_next(machine: Machine, seconds: float) -> None:
     kill_after(machine.start("nodes", "up", "--count", "3", "--cluster-cidr", DUAL), seconds)

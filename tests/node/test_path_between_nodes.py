@@ -238,7 +238,7 @@ def test_a_missing_entry_is_unsure_if_an_end_gets_all_unknown_frames(by_way: dic
 
 
 @pytest.mark.parametrize("way", [DIRECT, TUNNELLED])
-def test_the_source_that_the_other_pod_sees_is_told(by_way: dict[str, TwoNodes], way: str) -> None:
+def test_the_last_line_names_the_source_that_the_other_pod_sees(by_way: dict[str, TwoNodes], way: str) -> None:
     nodes = by_way[way]
     rules = "nft add table ip site; nft add chain ip site c '{ type nat hook postrouting priority 100; }';"
     nodes.nodes[0].run(["sh", "-ec", f"{rules} nft add rule ip site c ip saddr 10.244.0.0/24 masquerade"])
@@ -314,7 +314,7 @@ def test_switches_and_a_router_between_nodes_are_found(
     assert lost.reason == f"net.ipv4.conf.near0.forwarding is 0 (packet of the tunnel {TUNNEL})"
 
 
-def test_a_third_host_on_a_switch_is_not_taken_for_a_node_whose_link_is_down(
+def test_a_third_host_on_a_switch_is_not_taken_for_a_node_with_its_link_down(
     tmp_path: Path, direct_bin_dir: Path, make_node: Callable[[], Node]
 ) -> None:
     switch, third = make_node(), make_node()

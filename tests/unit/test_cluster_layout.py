@@ -57,6 +57,6 @@ def test_ranges_addresses_and_macs_are_disjoint_and_inside(count: int, subnets: 
         (2, 1, ("198.18.0.0/16",), "the addresses of the nodes"),
     ],
 )
-def test_what_does_not_fit_is_refused(count: int, subnets: int, cidrs: tuple[str, ...], words: str) -> None:
+def test_a_layout_that_does_not_fit_is_refused(count: int, subnets: int, cidrs: tuple[str, ...], words: str) -> None:
     with pytest.raises(ClusterError, match=words):
         layout(count, subnets, *cidrs).check()

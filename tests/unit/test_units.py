@@ -144,7 +144,7 @@ WRONG_OPTIONS = {
 
 
 @pytest.mark.parametrize("options", WRONG_OPTIONS)
-def test_options_with_which_the_agent_would_not_start_are_refused(cli: Cli, tmp_path: Path, options: str) -> None:
+def test_bad_options_of_the_agent_are_refused(cli: Cli, tmp_path: Path, options: str) -> None:
     ran = cli.run("install", "--agent", options, "--unit-dir", str(tmp_path / "units"), check=False)
 
     assert ran.returncode == 2

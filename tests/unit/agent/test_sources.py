@@ -10,7 +10,7 @@ from tests.nodes import until
 from tests.unit.kube.test_watch import streams
 
 
-def test_a_server_that_goes_away_is_told_at_once() -> None:
+def test_a_server_that_goes_away_is_a_problem_at_once() -> None:
     steps = answers(node_list(5)), streams(Exchange.end), *[fails(403, "Forbidden", "not now")] * 2
     with ApiServer(*steps).running() as server, closing(ApiNodes(server.config)) as source:
         until(lambda: source.poll() and source.nodes() == [])
