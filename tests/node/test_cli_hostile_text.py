@@ -65,6 +65,7 @@ CALLS: dict[str, list[list[str]]] = {
     "diagnose": [[]],
     "snapshot": [[]],
     "diff": [["{folder}/hostile-before.json"]],
+    "agent": [["--manifests", "{manifests}/hostile-node.json", "--dry-run"], ["--manifests", f"/{HOSTILE}"]],
     "nodes": [["exec", HOSTILE, "true"]],
     "version": [[]],
     "conformance": [["--skip", HOSTILE]],
@@ -100,6 +101,11 @@ def node(kubelet_node: KubeletNode) -> KubeletNode:
     refused = pod("refused", container("app", [HOSTILE]), restartPolicy=HOSTILE, **{HOSTILE: HOSTILE})
     node.write(refused)
     (node.manifests / "broken.yaml").write_text(f"kind: Pod\n{MARK}: [\x9b\u202e\n")
+    claims = {"podCIDRs": [HOSTILE], "providerID": HOSTILE}
+    hostile_node = {"kind": "Node", "metadata": {"name": HOSTILE}, "spec": claims}
+    named = {"kind": "Node", "metadata": {"name": MARK}, "spec": claims}
+    nodes = {"kind": "List", "items": [named, hostile_node]}
+    (node.manifests / "hostile-node.json").write_text(json.dumps(nodes))
     before = node.json("snapshot")
     (node.folder / "hostile-before.json").write_text(
         json.dumps(before).replace(json.dumps(LINK)[1:-1], f"{MARK}\\u202e2")
