@@ -4,12 +4,15 @@ import json
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from agent.sources import ApiNodes, ManifestNodes
 from tests.api_server import ApiServer, Exchange, answers, fails, node_list
 from tests.nodes import until
 from tests.unit.kube.test_watch import streams
 
 
+@pytest.mark.slow("seconds: the client tries again before it gives up")
 def test_a_server_that_goes_away_is_a_problem_at_once() -> None:
     steps = answers(node_list(5)), streams(Exchange.end), *[fails(403, "Forbidden", "not now")] * 2
     with ApiServer(*steps).running() as server, closing(ApiNodes(server.config)) as source:
