@@ -9,9 +9,9 @@ from functools import cached_property
 from socket import AF_BRIDGE
 from typing import Final, NamedTuple
 
-from agent.kernel import PROTOCOL, Difference, Kernel, is_as_planned, is_within, sign_of_link
+from agent.kernel import PROTOCOL, Difference, Kernel, is_as_planned, sign_of_link
 from agent.options import Options
-from agent.peers import Address, Judgement, Network, Peer
+from agent.peers import Address, Judgement, Network, Peer, is_within
 from agent.plan import TUNNEL, Hop, Interface, Plan, Site, Ways, make_plan
 from agent.surroundings import Surroundings
 from netlink.addresses import address_in

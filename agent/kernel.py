@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from socket import AF_BRIDGE, AF_INET, AF_INET6
 from typing import Any, Final, NamedTuple
 
-from agent.peers import Address, Network, Peer
+from agent.peers import Address, Network, Peer, is_within
 from agent.plan import NO_WAYS, TUNNEL, Hop, Interface, Plan, Tunnel, Underlay, Ways
 from agent.underlay import ALIAS, UNICAST, find_underlay, is_own_tunnel, on_link, routes_to
 from netlink.addresses import add_address, delete_address
@@ -286,12 +286,6 @@ def _in_the_way(foreign: Sequence[KernelRoute], hops: Mapping[Network, Hop]) -> 
                 blocked.add(wanted)
         problems.append(f"{_described(route)} takes packets from the route to {wanted}")
     return problems, blocked
-
-
-def is_within(inner: Network, outer: Network) -> bool:
-    """Tell whether a network is a part of another one, or the same; both are of one IP version."""
-    first, last = inner.network_address, inner.broadcast_address
-    return outer.network_address.packed <= first.packed and last.packed <= outer.broadcast_address.packed
 
 
 def _described(route: KernelRoute) -> str:

@@ -158,7 +158,7 @@ class _Taken:
             raise _RefusedError("is not a network") from None
         if network.prefixlen == 0:
             raise _RefusedError("is a default route")
-        if self._cluster_cidrs and not any(_holds(each, network) for each in self._cluster_cidrs):
+        if self._cluster_cidrs and not any(is_within(network, each) for each in self._cluster_cidrs):
             raise _RefusedError(f"is outside of the cluster's ranges {', '.join(map(str, self._cluster_cidrs))}")
         first, last = int(network.network_address), int(network.broadcast_address)
         _refuse_forbidden(network.version, first, last)
@@ -187,12 +187,11 @@ class _Taken:
         return address
 
 
-def _holds(outer: Network, inner: Network) -> bool:
-    return (
-        outer.version == inner.version
-        and outer.network_address.packed <= inner.network_address.packed
-        and inner.broadcast_address.packed <= outer.broadcast_address.packed
-    )
+def is_within(inner: Network, outer: Network) -> bool:
+    """Tell whether a network is a part of another one, or the same."""
+    first, last = inner.network_address, inner.broadcast_address
+    is_alike = inner.version == outer.version
+    return is_alike and outer.network_address.packed <= first.packed and last.packed <= outer.broadcast_address.packed
 
 
 _FORBIDDEN_SPANS: Final = tuple(

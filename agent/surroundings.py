@@ -242,8 +242,8 @@ def _versions(plan: Plan) -> list[int]:
 def _along(version: int) -> dict[str, str]:
     """Return the kernel parameters that change along with forwarding, and that its end would leave changed."""
     folder = f"net/ipv{version}/conf"
-    along = {key: read_sysctl(key) for each in list_sysctls(folder) if (key := f"{folder}/{each}/forwarding")}
-    kept = {key: value for key, value in along.items() if value == "1" and key != _FORWARDING[version]}
+    keys = {f"{folder}/{each}/forwarding" for each in list_sysctls(folder)} - {_FORWARDING[version]}
+    kept = dict.fromkeys((key for key in keys if read_sysctl(key) == "1"), "1")
     if version == 4:  # noqa: PLR2004 -- the version's number
         key = f"{folder}/all/accept_redirects"
         kept[key] = read_sysctl(key)

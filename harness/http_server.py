@@ -4,8 +4,8 @@ import os
 import socket
 import socketserver
 import threading
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
 from ipaddress import ip_address
 from pathlib import Path
@@ -20,7 +20,7 @@ _SECONDS: Final = 10.0
 
 
 class Answer(NamedTuple):
-    """What is answered to a request."""
+    """The answer to a request."""
 
     text: str
     type: str = _TEXT
@@ -84,7 +84,7 @@ class UnixHttpServer:
         self.path = path
         before = os.umask(0o177)
         try:
-            with _NamedBriefly(path) as short:
+            with _named_briefly(path) as short:
                 self._server = _Server(socket.AF_UNIX, short, answers)
         finally:
             os.umask(before)
@@ -105,11 +105,6 @@ class AddressHttpServer:
         family = socket.AF_INET if ip_address(host).version == 4 else socket.AF_INET6  # noqa: PLR2004 -- the version
         self._server = _Server(family, (host, int(port)), answers)
 
-    @property
-    def port(self) -> int:
-        """The port, also if it was given as 0."""
-        return int(self._server.server_address[1])
-
     def close(self) -> None:
         """End the server."""
         self._server.close()
@@ -117,7 +112,7 @@ class AddressHttpServer:
 
 def get(path: Path, what: str) -> str:
     """Return the text that the server at a Unix socket answers to a GET. Raises OSError."""
-    with closing(socket.socket(socket.AF_UNIX)) as connection, _NamedBriefly(path) as short:
+    with closing(socket.socket(socket.AF_UNIX)) as connection, _named_briefly(path) as short:
         connection.settimeout(_SECONDS)
         connection.connect(short)
         connection.sendall(f"GET {what} HTTP/1.0\r\n\r\n".encode())
@@ -131,18 +126,14 @@ def _hang_up(connection: socket.socket) -> None:
         connection.shutdown(socket.SHUT_RDWR)
 
 
-class _NamedBriefly:
-    """Names a socket by its folder's descriptor: a path of a socket has 107 bytes at most (unix(7))."""
-
-    def __init__(self, path: Path) -> None:
-        self._name = path.name
-        self._folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-
-    def __enter__(self) -> str:
-        return f"/proc/self/fd/{self._folder}/{self._name}"
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._folder)
+@contextmanager
+def _named_briefly(path: Path) -> Iterator[str]:
+    """Name a socket by its folder's descriptor: a path of a socket has 107 bytes at most (unix(7))."""
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -4,7 +4,6 @@ import os
 import select
 import time
 from contextlib import ExitStack, closing, contextmanager
-from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,13 +11,14 @@ import click
 
 from harness.cli.interruption import handled_by
 from harness.cli.kubelet_node import node_name as default_node_name
+from harness.cli.option_types import backend_option, networks_option
 from harness.cli.options import Settings, needs_root, verb
 from harness.output import TextTable, emit, message_of, say, say_changes
 from harness.runtime.node import NodeError
 from skel import CniError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from agent.agent import Agent
     from agent.options import Options
@@ -36,28 +36,6 @@ class _TroubleError(click.ClickException):
     """The agent cannot do its work; the exit code is 2, as 1 says that there are differences."""
 
     exit_code = _TROUBLE
-
-
-class _Networks(click.ParamType):  # type: ignore[type-arg] # click 8.1 takes no arguments
-    """Networks with commas between, as `10.244.0.0/16,fd00:10:244::/56`."""
-
-    name = "networks"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> "tuple[Network, ...]":
-        """Return the networks."""
-        if isinstance(value, tuple):  # the default
-            return value
-        networks = []
-        for text in str(value).split(","):
-            try:
-                networks.append(ip_network(text.strip()))
-            except ValueError as error:
-                self.fail(f"{text.strip()!r} is no network: {error}", param, ctx)
-        return tuple(networks)
-
-
-def _networks_option(name: str, words: str) -> "Callable[[Callable[..., int]], Callable[..., int]]":
-    return click.option(name, type=_Networks(), default=(), metavar="CIDR[,CIDR]", help=words)
 
 
 @verb(
@@ -80,18 +58,12 @@ def _networks_option(name: str, words: str) -> "Callable[[Callable[..., int]], C
     help="Nodes of an API server.  [default without --manifests: the service account of this pod]",
 )
 @click.option("--apiserver", metavar="URL", help="Another address of the API server: before there is a proxy.")
-@click.option(
-    "--backend",
-    type=click.Choice(["auto", "host-gw", "vxlan"]),
-    default="auto",
-    show_default=True,
-    help="How packets travel: by routes to nodes on the same link, by a VXLAN tunnel, or each as it is needed.",
-)
+@backend_option
 @click.option(
     "--mtu", type=click.IntRange(1280, 65535), help="Of pods, in bytes.  [default: that of the link, less the tunnel's]"
 )
-@_networks_option("--cluster-cidr", "The ranges of all pods: others are refused, and what leaves them is masqueraded.")
-@_networks_option("--non-masquerade-cidr", "Ranges to which packets of pods keep their address, too.")
+@networks_option("--cluster-cidr", "The ranges of all pods: others are refused, and what leaves them is masqueraded.")
+@networks_option("--non-masquerade-cidr", "Ranges to which packets of pods keep their address, too.")
 @click.option(
     "--template",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),

@@ -21,7 +21,7 @@ from agent.plan import Backend
 from agent.sources import ManifestNodes
 from fast_stdlib import syscalls
 from harness.output import message_of, say
-from harness.runtime.agent_lock import held_node
+from harness.runtime.agent_lock import agent_folder, held_node
 from harness.runtime.cluster import ClusterFiles, Layout
 from harness.runtime.node import Node
 from launch.installation import command
@@ -108,7 +108,7 @@ def _agents(layout: Layout, state_dir: Path) -> Iterator[Agent]:
             cluster_cidrs=layout.cluster_cidrs,
             forwarding=True,
             network_list=node.conf_dir / NETWORK_LIST,
-            state_dir=node.folder / "agent",
+            state_dir=agent_folder(node),
         )
         with open_namespace(str(node.netns)) as namespace:
             yield Agent(options, namespace, partial(_say_of, place.name))

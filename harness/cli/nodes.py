@@ -3,18 +3,19 @@
 import subprocess
 import time
 from dataclasses import replace
-from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from harness.cli.exec import WithCommand, replace_program
+from harness.cli.option_types import backend_option, networks_option
 from harness.cli.options import Settings, needs_root, verb
 from harness.cli.verb_help import VerbGroup
 from harness.output import TextTable, say
 
 if TYPE_CHECKING:
+    from agent.peers import Network
     from harness.runtime.cluster import ClusterFiles, Layout
     from harness.runtime.node import Node
 
@@ -61,16 +62,8 @@ def command(ctx: click.Context, settings: Settings) -> None:
     help="Networks of nodes, with a router between them.",
 )
 @click.option("--family", type=click.Choice([*_FAMILIES]), help="Of the addresses.  [default: as --cluster-cidr]")
-@click.option(
-    "--cluster-cidr", required=True, metavar="A[,B]", help="The addresses of all pods: one range of each family."
-)
-@click.option(
-    "--backend",
-    type=click.Choice(["auto", "host-gw", "vxlan"]),
-    default="auto",
-    show_default=True,
-    help="How packets get to other nodes: by routes, through a tunnel, or by routes where that is possible.",
-)
+@networks_option("--cluster-cidr", "The addresses of all pods: one range of each family.", required=True)
+@backend_option
 @click.option(
     "--manifests",
     type=click.Path(file_okay=False, path_type=Path),
@@ -83,7 +76,7 @@ def up(
     count: int,
     subnets: int,
     family: str | None,
-    cluster_cidr: str,
+    cluster_cidr: "tuple[Network, ...]",
     backend: str,
     manifests: Path | None,
 ) -> int:
@@ -91,20 +84,19 @@ def up(
 
     It ends when all agents have made their routes and network lists. If it was killed, the next `up` goes on.
     """
-    from harness.files import locked, remove_tree
+    from harness.files import locked
     from harness.runtime.cluster import ClusterError, ClusterFiles, Layout
     from harness.runtime.underlay import MACHINE_LOCK, make_nodes, refuse_foreign
 
     needs_root("nodes up", _WHY)
-    files = ClusterFiles(settings.state_dir)
+    files, words = ClusterFiles(settings.state_dir), ",".join(map(str, cluster_cidr))
     try:
-        ranges = tuple(ip_network(each.strip()) for each in cluster_cidr.split(","))
-        layout = Layout(count, subnets, backend, ranges, (manifests or files.manifests).absolute())
+        layout = Layout(count, subnets, backend, cluster_cidr, (manifests or files.manifests).absolute())
         layout.check()
-    except (ValueError, ClusterError) as error:
-        raise click.UsageError(f"--cluster-cidr {cluster_cidr}: {error}") from None
-    if family is not None and sorted(each.version for each in ranges) != _FAMILIES[family]:
-        raise click.UsageError(f"--family {family}: --cluster-cidr {cluster_cidr} has not one range of each of it")
+    except ClusterError as error:
+        raise click.UsageError(f"--cluster-cidr {words}: {error}") from None
+    if family is not None and sorted(each.version for each in cluster_cidr) != _FAMILIES[family]:
+        raise click.UsageError(f"--family {family}: --cluster-cidr {words} has not one range of each of it")
     with locked(MACHINE_LOCK), locked(files.lock):
         known = files.layout()
         if known is not None and known != layout:
@@ -115,7 +107,7 @@ def up(
                 _refuse_manifests(layout)
         except Exception:
             if known is None:
-                remove_tree(files.folder)
+                files.remove_lock()
             raise
         files.write_layout(layout)
         _write_launchers(files)

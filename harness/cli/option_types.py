@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -70,3 +71,39 @@ def named_folders(folders: Iterable[str]) -> dict[str, tuple[Path, ...]]:
             raise click.UsageError(f"--bin-dir {text}: no folder {', '.join(missing)}")
         named[name] = listed
     return named
+
+
+class Networks(click.ParamType):  # type: ignore[type-arg] # click 8.1 takes no arguments
+    """Networks with commas between, as `10.244.0.0/16,fd00:10:244::/56`."""
+
+    name = "networks"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[IPv4Network | IPv6Network, ...]:
+        """Return the networks."""
+        if isinstance(value, tuple):  # the default
+            return value
+        networks = []
+        for text in str(value).split(","):
+            try:
+                networks.append(ip_network(text.strip()))
+            except ValueError as error:
+                self.fail(f"{text.strip()!r} is no network: {error}", param, ctx)
+        return tuple(networks)
+
+
+def networks_option(name: str, words: str, *, required: bool = False) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Return an option of a verb for networks; `words` are its help."""
+    default = None if required else ()
+    return click.option(name, type=Networks(), default=default, required=required, metavar="CIDR[,CIDR]", help=words)
+
+
+backend_option = click.option(
+    "--backend",
+    type=click.Choice(["auto", "host-gw", "vxlan"]),
+    default="auto",
+    show_default=True,
+    help="How packets travel: by routes to nodes on the same link, by a VXLAN tunnel, or each as it is needed.",
+)
+"""Adds --backend, of the agents between nodes."""

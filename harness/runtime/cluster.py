@@ -172,6 +172,12 @@ class ClusterFiles:
         }
         write_atomically(self._record, json.dumps(record).encode())
 
+    def remove_lock(self) -> None:
+        """Remove the lock, which the caller holds, and the folder if nothing else is in it."""
+        self.lock.unlink(missing_ok=True)
+        with suppress(OSError):  # a user's files are in it
+            self.folder.rmdir()
+
     def remove(self) -> None:
         """Remove the folder, when there are no nodes any more. Raises OSError."""
         self._record.unlink(missing_ok=True)

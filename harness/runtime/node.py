@@ -31,6 +31,7 @@ from netlink.own_namespaces import (
     mount_layers,
     mount_own_sysfs,
 )
+from skel.state_file import write_whole
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -106,8 +107,8 @@ class Node:
         if not self._made_here.exists():
             return True
         # A restart, or `ip netns delete`, may have ended the node's own, and another program may have made one since.
-        known = self._made_here.read_text()
-        return bool(known) and known != _identity_of(self.netns)
+        boot, _, cookie = self._made_here.read_text().partition(" ")
+        return bool(boot) and (boot != _boot() or (bool(cookie) and cookie != str(namespace_cookie(self.netns))))
 
     def must_exist(self) -> None:
         """Raise NodeError if the node does not exist; `in_use` and `alone` would make it."""
@@ -287,12 +288,12 @@ class Node:
         if sandbox_exists(self.netns):
             return
         # The mark comes first: after a crash between the two steps, `remove` must know that the node made the netns.
-        write_atomically(self._made_here, b"")
+        write_atomically(self._made_here, _boot().encode())
         remove_namespace(self.netns)  # a plain file remains after a crash or a reboot
         create_sandbox(self.netns, fixed=True)
-        write_atomically(self._made_here, _identity_of(self.netns).encode())
+        # Not flushed: a power cut ends the namespace, too, and the boot is known.
+        write_whole(str(self._made_here), f"{_boot()} {namespace_cookie(self.netns)}".encode(), mode=0o644)
 
 
-def _identity_of(netns: str) -> str:
-    """Return what tells a network namespace from each other one: the machine's boot and a number."""
-    return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {namespace_cookie(netns)}"
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -352,6 +352,6 @@ def link(one: Node, ifname: str, other: Node, other_ifname: str, *addresses: str
         node.run(["ip", "link", "set", name, "up"])
 
 
-def test_the_agents_marks_are_those_of_the_agent() -> None:
+def test_path_and_diagnose_know_the_protocol_and_the_tunnel_of_the_agent() -> None:
     assert (AGENT_PROTOCOL, AGENT_TUNNEL) == (PROTOCOL, TUNNEL)
     assert AGENT_NETWORK == (VNI, PORT, False)
