@@ -10,7 +10,7 @@ from agent.agent import Agent
 from agent.cluster import Cluster
 from agent.sources import NodeSource
 
-Tell: TypeAlias = Callable[[Agent, list[str]], None]
+Tell: TypeAlias = Callable[[Agent, list[str]], object]
 
 GATHER: Final = 0.05
 """Seconds in which the rest of a burst of changes is waited for."""

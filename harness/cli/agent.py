@@ -279,22 +279,13 @@ def _serve(agent: "Agent", source: "NodeSource") -> None:
     """Follow Nodes and kernel until a signal; each new problem is told, and its end."""
     from agent.cluster import Cluster
     from agent.loop import serve
+    from harness.cli.agent_status import ToldProblems
 
-    known: set[str] = set()
-
-    def tell(_: "Agent", problems: list[str]) -> None:
-        for problem in problems:
-            if problem not in known:
-                say(problem)
-        for problem in known.difference(problems):
-            say(f"No longer: {problem}")
-        known.clear()
-        known.update(problems)
-
+    told = ToldProblems()
     stop = os.eventfd(0)
     try:
         with handled_by(lambda *_: os.eventfd_write(stop, 1)):
             say(f"Following the Nodes as {agent.options.node}")
-            serve(source, Cluster(agent.options.cluster_cidrs), [agent], stop, tell)
+            serve(source, Cluster(agent.options.cluster_cidrs), [agent], stop, lambda _, problems: told.tell(problems))
     finally:
         os.close(stop)

@@ -1,4 +1,4 @@
-"""The state of a running agent: a document for `agent status`, and metrics in Prometheus' text format."""
+"""The state of a running agent: its problems as lines, a document for `agent status`, metrics for Prometheus."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -7,6 +7,27 @@ from typing import Any
 from agent.agent import Agent
 from agent.plan import TUNNEL, Ways
 from agent.sources import NodeSource
+from harness.output import say
+
+
+class ToldProblems:
+    """The problems of an agent as they were told last: each is a line when it begins, and when it ends."""
+
+    def __init__(self, beginning: str = "") -> None:
+        """`beginning` is that of each line."""
+        self.problems: list[str] = []
+        self._beginning = beginning
+
+    def tell(self, problems: list[str]) -> bool:
+        """Tell the differences; False if there are none."""
+        before, self.problems = self.problems, problems
+        for problem in problems:
+            if problem not in before:
+                say(f"{self._beginning}{problem}")
+        for problem in before:
+            if problem not in problems:
+                say(f"{self._beginning}No longer: {problem}")
+        return before != problems
 
 
 def status_of(agent: Agent, source: NodeSource) -> dict[str, Any]:

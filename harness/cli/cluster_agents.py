@@ -20,6 +20,7 @@ from agent.options import NETWORK_LIST, Options
 from agent.plan import Backend
 from agent.sources import ManifestNodes
 from fast_stdlib import syscalls
+from harness.cli.agent_status import ToldProblems
 from harness.output import message_of, say
 from harness.runtime.agent_lock import agent_folder, held_node
 from harness.runtime.cluster import ClusterFiles, Layout
@@ -49,25 +50,20 @@ class _Status:
     def __init__(self, files: ClusterFiles, count: int) -> None:
         self._files = files
         self._count = count
-        self._problems: dict[str, list[str]] = {}
+        self._told: dict[str, ToldProblems] = {}
         self._is_new = False
 
     def tell(self, agent: Agent, problems: list[str]) -> None:
-        """Take the problems of an agent; a line of the log names each new one."""
-        before = self._problems.get(agent.options.node)
-        if before == problems:
-            return
-        for problem in problems:
-            if problem not in (before or ()):
-                say(f"{agent.options.node}: {problem}")
-        self._problems[agent.options.node] = problems
-        self._is_new = True
+        """Take the problems of an agent; a line of the log names each that begins or ends."""
+        node = agent.options.node
+        self._is_new |= node not in self._told
+        self._is_new |= self._told.setdefault(node, ToldProblems(f"{node}: ")).tell(problems)
 
     def write(self) -> None:
         """Write them if they have changed, and each agent has told its own."""
-        if self._is_new and len(self._problems) == self._count:
+        if self._is_new and len(self._told) == self._count:
             with suppress(OSError):  # a full disk; the next poll tries again
-                self._files.write_status({name: each for name, each in self._problems.items() if each})
+                self._files.write_status({name: each.problems for name, each in self._told.items() if each.problems})
                 self._is_new = False
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli.command_line import cli as cli_group
 from harness.install import units
 from harness.install.files import install, installed, uninstall
 from harness.install.packages import CommandError
@@ -171,6 +172,19 @@ def test_the_agent_is_enabled_started_anew_after_a_change_and_disabled(
     ]
     assert sorted(path.name for path in unit_dir.iterdir()) == ["cni-harness.service", "cni-harness.socket"]
     assert not (tmp_path / "protocols").exists()
+
+
+def test_uninstall_of_the_agent_ends_it_and_keeps_all_else(
+    told: Path, unit_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(units, "PROTOCOLS", tmp_path / "protocols")
+    install(units.agent_files(unit_dir, tmp_path / "protocols", ["--once"]), tmp_path / "state")
+
+    cli_group.main(["--state-dir", str(tmp_path / "state"), "uninstall", "--agent"], standalone_mode=False)
+
+    assert sorted(path.name for path in unit_dir.iterdir()) == ["cni-harness.service", "cni-harness.socket"]
+    assert not (tmp_path / "protocols").exists()
+    assert told.read_text().splitlines() == ["disable --now cni-harness-agent.service", "daemon-reload"]
 
 
 def test_enable_starts_the_socket_unit(told: Path) -> None:
