@@ -8,8 +8,6 @@ from agent.plan import Backend
 
 TEMPLATE: Final = Path(__file__).parents[1] / "conf" / "agent.conflist.in"
 """The network list of nodes that name no other template."""
-
-
 NETWORK_LIST: Final = "10-cni-harness-agent.conflist"
 """The name of the network list's file."""
 
@@ -34,4 +32,4 @@ class Options(NamedTuple):
     """The file of the network list; None for none."""
     template: Path = TEMPLATE
     state_dir: Path | None = None
-    """The folder of the record of what was changed; None for none, so that it cannot be taken back."""
+    """The folder with the record of changes; without it, they cannot be taken back."""

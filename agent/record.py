@@ -77,7 +77,7 @@ class Record:
         except FileNotFoundError:
             return known
         except ValueError:
-            raise OSError(errno.EIO, f"{self._path} is damaged; remove it, and what it told is forgotten") from None
+            raise OSError(errno.EIO, f"{self._path} is damaged; after its removal, its changes stay") from None
 
     def _write(self, **changed: object) -> None:
         if self._path is None:

@@ -48,7 +48,7 @@ class MasqueradeTable:
         return "" if [rule.comment for rule in self._table.rules(_CHAIN)] == wanted else "~"
 
     def replace(self, ranges: Iterable[Network], kept: Sequence[Network]) -> None:
-        """Make the table with these rules, in place of what it has; without a range it is removed."""
+        """Make the table anew with these rules; without a range it is removed."""
         ranges = list(ranges)
         transaction = self._table.transaction()
         transaction.add_table()

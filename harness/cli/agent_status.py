@@ -31,7 +31,7 @@ class ToldProblems:
 
 
 def status_of(agent: Agent, source: NodeSource) -> dict[str, Any]:
-    """Return the state as a document: the node, its ways to each peer, and what is wrong. Times are RFC 3339."""
+    """Return the state as a document: the node, its ways to each peer, and the problems. Times are RFC 3339."""
     plan, tally = agent.plan, agent.tally
     site = plan.site if plan is not None else None
     return {

@@ -17,7 +17,7 @@ from harness.output import TextTable, say
     },
     makes_folders=True,
 )
-@click.option("--agent", is_flag=True, help="Only the agent's unit; what it made stays until `agent down`.")
+@click.option("--agent", is_flag=True, help="Only the agent's unit; routes, tunnel and list stay until `agent down`.")
 def command(settings: Settings, *, agent: bool) -> None:
     """Remove the files that `install` wrote, and restore the files that it replaced.
 

@@ -108,7 +108,7 @@ StartLimitIntervalSec=0
 
 [Service]
 ExecStart={command}
-# What it made stays while it is away.
+# Routes and tunnel stay while it is away.
 Restart=always
 RestartSec=5
 

@@ -213,7 +213,7 @@ class ClusterFiles:
         self._process.unlink(missing_ok=True)
 
     def write_status(self, problems: dict[str, list[str]]) -> None:
-        """Tell that all agents have compared, and what is wrong on which node. Raises OSError."""
+        """Tell that all agents have compared, and the problems of each node. Raises OSError."""
         write_atomically(self._status, json.dumps({"pid": os.getpid(), "problems": problems}).encode())
 
     def problems(self) -> dict[str, list[str]] | None:

@@ -72,7 +72,7 @@ class AgentKills:
     slowest_loss: float = 0.0
     """Seconds from a damage until it was made good."""
     left: list[str] = field(default_factory=list)
-    """What was stale or missing after the limit, in words."""
+    """Stale and missing things after the limit, in words."""
 
 
 class _Peer(NamedTuple):
@@ -125,7 +125,7 @@ class _Rounds:
         self._write()
 
     def interrupted_life(self) -> None:
-        """Kill an agent while it starts, or while it makes good what was lost while there was none."""
+        """Kill an agent while it starts, or while it repairs the losses from before."""
         self._disturb()
         at_work = self._chance.random() < 0.5  # noqa: PLR2004 -- every second time
         with self._living(first_line=at_work):
